@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ import redis
 from pyspark.sql import SparkSession
 
 import pyromq
-from pyromq.pipelines.cdc import delivery
+from pyromq.cdc.events import KEY_PROPERTY, NUMBER_PROPERTY, Op, encode_event, encode_key
+from pyromq.errors import ConfigError
+from pyromq.pipelines.cdc import dead_letters, delivery
 from pyromq.pipelines.cdc.delivery import deliver
+from pyromq.pipelines.cdc.delta_sink import DeltaSink
 from pyromq.pipelines.cdc.jdbc_sink import JdbcSink
 from pyromq.pipelines.cdc.redis_sink import RedisSink
 from pyromq.pipelines.cdc.rows import ChangeMessage
+from pyromq.pipelines.run.messages import messages
 from tests.pipelines.changes import TABLE, Rows, workload
 from tests.pipelines.faults import instead
 from tests.pipelines.stores import postgres_server, redis_server
@@ -26,10 +31,10 @@ from tests.spark.servers import Servers
 __all__ = ["commands"]
 
 
-def sent(servers: Servers, messages: list[ChangeMessage]) -> None:
+def sent(servers: Servers, events: list[ChangeMessage]) -> None:
     """As capture sends: the changes of a row in one queue."""
     with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
-        for each in messages:
+        for each in events:
             own = {name: value for name, value in each.properties.items() if name.startswith("cdc")}
             producer.send(each.topic, each.body, props=own, order_key=each.properties.get("cdcKey"))
 
@@ -49,9 +54,9 @@ def test_redis_has_the_rows_of_the_source(
     spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, commands: Commands
 ) -> None:
     """Ended before a batch was noted, then gone on with; the command goes on where the function was."""
-    messages, rows = workload(31, 400, topic)
+    events, rows = workload(31, 400, topic)
     poison = ChangeMessage(topic, 0, 0, b"no event", {"cdcKey": '{"id":1}'})
-    sent(servers, [*messages[:250], poison])
+    sent(servers, [*events[:250], poison])
     source, folder = {"nameServer": servers.namesrv, "topic": topic}, str(tmp_path / "run")
     with redis_server(tmp_path) as (url, _):
         with instead(delivery, "write_text"), pytest.raises(Exception, match="killed by the test"):
@@ -60,7 +65,7 @@ def test_redis_has_the_rows_of_the_source(
         assert (summary.facts["events"], summary.facts["notDelivered"]) == (251, 1)
         assert "is not JSON" in summary.tables[0].rows[0]["cause"]
         assert summary.facts["repeats"] > 0  # what the try that was ended had done
-        sent(servers, messages[250:])
+        sent(servers, events[250:])
         words = ("cdc-redis", "--topic", topic, "--redis", url, "--tasks", "2", folder)
         assert commands.run(*words, "--dry-run")["messages"] == 150
         told = commands.run(*words)
@@ -68,26 +73,83 @@ def test_redis_has_the_rows_of_the_source(
         assert in_redis(url) == as_texts(rows)
 
 
+def test_what_is_refused_is_counted_and_kept_whole_and_delivered_once_its_cause_is_mended(
+    spark: SparkSession,
+    servers: Servers,
+    topic: str,
+    tmp_path: Path,
+    commands: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More of it than is named, while others go on; killed when it was sent, before that was noted."""
+    monkeypatch.setattr(dead_letters, "MOST_NAMED", 50)
+    good, rows = workload(33, 60, topic)
+    other = {"connector": "mariadb", "db": "shop", "table": "others"}
+    bad = [
+        ChangeMessage(topic, 0, 0, encode_event(Op.CREATE, None, {"id": at}, other, 1), numbered(at, 1000 + at))
+        for at in range(70)
+    ]
+    source, dead, folder = {"nameServer": servers.namesrv, "topic": topic}, f"{topic}-dead", tmp_path / "run"
+    more = ChangeMessage(topic, 0, 0, encode_event(Op.UPDATE, None, {"id": 0}, other, 2), numbered(0, 2000))
+    sent(servers, [*good, *bad, more])
+    with postgres_server(tmp_path) as (url, _), opened(url) as cursor:
+        cursor.execute("CREATE TABLE items (id bigint PRIMARY KEY, name text, price integer, note text)")
+        with instead(delivery, "write_text"), pytest.raises(Exception, match="killed by the test"):
+            deliver(spark, source, JdbcSink(url), str(folder), "cdc-jdbc", tasks=2, dead=dead)
+        told = commands.run("cdc-jdbc", "--topic", topic, "--postgres", url, "--dead", dead, str(folder))
+        assert (told["events"], told["notDelivered"], len(told["deadLetters"])) == (131, 71, 50)
+        assert in_table(cursor, "items") == rows
+        kept = spark.read.parquet(told["keptIn"])
+        assert {bytes(row.body) for row in kept.collect()} == {each.body for each in [*bad, more]}
+        assert kept.select("queueId", "brokerName", "queueOffset").distinct().count() == kept.count() == 71
+        assert kept.where("cause NOT LIKE '%CREATE TABLE \"others\"%'").count() == 0
+        letters = messages(spark, {"nameServer": servers.namesrv, "topic": dead})
+        whence = letters.selectExpr("properties['DEAD_TOPIC']", "properties['DEAD_QUEUE']", "properties['DEAD_OFFSET']")
+        assert whence.distinct().count() == letters.count() == 71
+        assert (
+            letters.where(f"properties['DEAD_CAUSE'] LIKE '%others%' AND properties['DEAD_TOPIC'] = '{topic}'").count()
+            == 71
+        )
+        cursor.execute("CREATE TABLE others (id bigint PRIMARY KEY)")
+        again = commands.run("cdc-jdbc", "--topic", dead, "--postgres", url, str(tmp_path / "again"))
+        assert (again["events"], again["notDelivered"]) == (71, 0)
+        assert in_table(cursor, "others") == {at: {"id": at} for at in range(70)}
+
+
+def test_dead_letters_do_not_go_where_they_would_be_read(spark: SparkSession, servers: Servers, tmp_path: Path) -> None:
+    source = {"nameServer": servers.namesrv, "topicPattern": "cdc-shop-.*"}
+    with pytest.raises(ConfigError, match="cdc-shop-dead: this pipeline reads that topic"):
+        deliver(spark, source, DeltaSink(str(tmp_path)), str(tmp_path / "run"), "cdc-lake", dead="cdc-shop-dead")
+
+
+def numbered(at: int, number: int) -> dict[str, str]:
+    return {KEY_PROPERTY: encode_key({"id": at}) or "", NUMBER_PROPERTY: str(number)}
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Any]:
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+def in_table(cursor: Any, name: str) -> Rows:
+    cursor.execute(f"SELECT row_to_json({name}) FROM {name}")
+    return {row["id"]: row for (row,) in cursor.fetchall()}
+
+
 def test_postgresql_has_the_rows_of_the_source(
     spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
 ) -> None:
-    messages, rows = workload(32, 300, topic)
-    sent(servers, messages)
+    events, rows = workload(32, 300, topic)
+    sent(servers, events)
     source = {"nameServer": servers.namesrv, "topic": topic, "maxOffsetsPerTrigger": "100"}
-    with postgres_server(tmp_path) as (url, _):
-        connection = psycopg2.connect(url)
-        try:
-            with connection, connection.cursor() as cursor:
-                cursor.execute("CREATE TABLE items (id bigint PRIMARY KEY, name text, price integer, note text)")
-            summary = deliver(spark, source, JdbcSink(url), str(tmp_path / "run"), "cdc-jdbc", tasks=2)
-            assert (summary.facts["events"], summary.facts["notDelivered"]) == (300, 0)
-            with connection, connection.cursor() as cursor:
-                cursor.execute("SELECT json_agg(items) FROM items")
-                ((found,),) = cursor.fetchall()
-        finally:
-            connection.close()
-    assert {row["id"]: row for row in found} == json.loads(json.dumps(rows), object_hook=_with_numbers)
-
-
-def _with_numbers(pairs: dict[str, Any]) -> dict[Any, Any]:
-    return {int(name) if name.isdigit() else name: value for name, value in pairs.items()}
+    with postgres_server(tmp_path) as (url, _), opened(url) as cursor:
+        cursor.execute("CREATE TABLE items (id bigint PRIMARY KEY, name text, price integer, note text)")
+        summary = deliver(spark, source, JdbcSink(url), str(tmp_path / "run"), "cdc-jdbc", tasks=2)
+        assert (summary.facts["events"], summary.facts["notDelivered"]) == (300, 0)
+        assert in_table(cursor, "items") == rows

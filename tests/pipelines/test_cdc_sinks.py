@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import deltalake
+import msgspec
 import psycopg2
+import pyarrow as pa
 import pymongo
 import pytest
 import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pyromq.cdc.events import Op
+from pyromq.cdc.events import UNAVAILABLE, Op
 from pyromq.errors import PyroError
 from pyromq.pipelines.cdc.delta_sink import DeltaSink
 from pyromq.pipelines.cdc.iceberg_sink import IcebergSink
 from pyromq.pipelines.cdc.jdbc_sink import JdbcSink
 from pyromq.pipelines.cdc.mongo_sink import MongoSink
 from pyromq.pipelines.cdc.redis_sink import RedisSink
-from pyromq.pipelines.cdc.rows import RowWrite, as_meant, fold
+from pyromq.pipelines.cdc.rows import ChangeMessage, RowWrite, as_meant, fold
 from pyromq.pipelines.cdc.sinks import Applied, Sink, SinkAway, SinkRefused
+from pyromq.pipelines.cdc.task import SinkTask
 from pyromq.pipelines.lake.catalog import open_catalog
 from tests.pipelines.changes import TABLE, Rows, applied, by_key, message, workload
 from tests.pipelines.stores import Process, mongo_server, postgres_server, redis_server
@@ -44,12 +51,9 @@ def hashes(tmp_path: Path) -> Iterator[Store]:
                     if not name.endswith("#deleted"):
                         assert name.startswith(f"c:{TABLE}:")
                         row: Any = client.hgetall(name)
-                        found[int(row["id"])] = {
-                            "id": int(row["id"]),
-                            "name": row["name"],
-                            "price": int(row["price"]),
-                            "note": row.get("note"),
-                        }
+                        del row["cdcNumber"]
+                        whole = {at: int(row[at]) for at in ("id", "price") if at in row}
+                        found[whole["id"]] = {"note": None, **row, **whole}
             return found
 
         yield Store(RedisSink(url, prefix="c:"), rows, process)
@@ -112,7 +116,10 @@ def iceberg(tmp_path: Path) -> Store:
     return Store(IcebergSink(str(tmp_path)), rows, None)
 
 
-@pytest.fixture(params=["hashes", "tables", "lake", "iceberg", pytest.param("documents", marks=pytest.mark.slow)])
+DOCUMENTS = pytest.param("documents", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=["hashes", "tables", "lake", "iceberg", DOCUMENTS])
 def store(request: pytest.FixtureRequest) -> Store:
     found: Store = request.getfixturevalue(request.param)
     found.sink.check()
@@ -132,9 +139,9 @@ def test_a_store_has_the_rows_of_the_source(store: Store) -> None:
     assert store.rows() == rows
 
 
+@pytest.mark.parametrize("store", ["hashes", "tables", DOCUMENTS], indirect=True)
 def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
-    if store.process is None:
-        return
+    assert store.process is not None
     messages, rows = workload(23, 200)
     applied(store.sink, messages[:100])
     with store.sink.opened() as opened:
@@ -148,13 +155,140 @@ def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
     assert store.rows() == rows
 
 
+@contextmanager
+def full_disk(folder: Path) -> Iterator[None]:
+    """No byte can be written by this process, into no file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def lost_objects(folder: Path) -> Iterator[None]:
+    """The data of a table cannot be read, as where an object store answers that there is none."""
+    there = list(folder.rglob("*.parquet"))
+    assert there
+    for each in there:
+        each.rename(each.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        for each in there:
+            each.with_suffix(".away").rename(each)
+
+
+@contextmanager
+def no_folder(folder: Path) -> Iterator[None]:
+    """A file stands where the logs of tables are, or the folder of the catalog."""
+    there = [*folder.rglob("_delta_log"), *folder.rglob("catalog.db")]
+    assert there
+    for each in there:
+        each.rename(each.with_suffix(".away"))
+        each.mkdir() if each.name == "catalog.db" else each.touch()
+    try:
+        yield
+    finally:
+        for each in there:
+            each.rmdir() if each.is_dir() else each.unlink()
+            each.with_suffix(".away").rename(each)
+
+
+@pytest.mark.parametrize("fault", [full_disk, lost_objects, no_folder])
+@pytest.mark.parametrize("store", ["lake", "iceberg"], indirect=True)
+def test_a_lake_whose_storage_is_at_fault_is_waited_for(
+    store: Store, fault: Callable[[Path], AbstractContextManager[None]], tmp_path: Path
+) -> None:
+    """In the middle of a task, and where a task begins with it. Nothing counts as refused."""
+    messages, rows = workload(25, 60)
+    rest = list(fold(messages[30:]).writes.values())
+    with store.sink.opened() as opened:
+        opened.apply(list(fold(messages[:30]).writes.values()))
+        with fault(tmp_path):
+            for _ in range(2):
+                with pytest.raises(SinkAway):
+                    opened.apply(rest)
+            with store.sink.opened() as anew, pytest.raises(SinkAway):
+                anew.apply(rest)
+        assert opened.apply(rest).written > 0
+    assert store.rows() == rows
+
+
+def test_what_passes_at_a_server_is_waited_for_and_what_is_wrong_with_a_row_is_not(
+    hashes: Store, tables: Store
+) -> None:
+    assert isinstance(hashes.sink, RedisSink)
+    assert isinstance(tables.sink, JdbcSink)
+    pen = RowWrite(TABLE, {"id": 1}, 1, {"id": 1, "name": "pen", "price": 3})
+    with redis.Redis.from_url(hashes.sink.url) as client, hashes.sink.opened() as opened:
+        for name, value, usual in (("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")):
+            client.config_set(name, value)
+            with pytest.raises(SinkAway):
+                opened.apply([pen])
+            client.config_set(name, usual)
+        client.set(f"c:{TABLE}:1", "somebody's own")
+        with pytest.raises(SinkRefused, match="WRONGTYPE"):
+            opened.apply([pen])
+        client.delete(f"c:{TABLE}:1")
+        assert opened.apply([pen]).written == 1
+    tables.sink.check()
+    with psycopg2.connect(tables.sink.url) as connection, connection.cursor() as cursor:
+        cursor.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+    connection.close()
+    with tables.sink.opened() as opened, pytest.raises(SinkAway, match="read-only"):
+        opened.apply([pen])
+
+
+class Broken:
+    """A sink that is away so often."""
+
+    place = "nowhere"
+
+    def __init__(self, times: int) -> None:
+        self.times, self.rows = times, 0
+
+    def check(self, *, dry_run: bool = False) -> None: ...
+
+    @contextmanager
+    def opened(self) -> Iterator[Broken]:
+        yield self
+
+    def apply(self, writes: Sequence[RowWrite]) -> Applied:
+        self.times -= 1
+        if self.times >= 0:
+            raise SinkAway("not there")
+        self.rows += len(writes)
+        return Applied(len(writes))
+
+
+def test_a_task_waits_no_longer_than_it_is_told() -> None:
+    events = [message(Op.CREATE, number, {"id": number}, {"id": number}) for number in range(3)]
+    columns: dict[str, list[Any]] = {
+        "topic": [each.topic for each in events],
+        "brokerName": ["broker-a"] * 3,
+        "queueId": [0] * 3,
+        "queueOffset": [each.offset for each in events],
+        "body": [each.body for each in events],
+        "properties": [list(each.properties.items()) for each in events],
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    batch = batch.set_column(5, "properties", pa.array(columns["properties"], pa.map_(pa.string(), pa.string())))
+    sink = Broken(2)
+    (outcome,) = SinkTask(sink, 3600, wait=lambda seconds: None).run(iter([batch]))
+    assert (sink.rows, outcome.to_pylist()[0]["written"], outcome.num_rows) == (3, 3, 1)
+    with pytest.raises(PyroError, match=r"was away for 0 s: not there. Start the pipeline again when it is back"):
+        list(SinkTask(Broken(9), 0).run(iter([batch])))
+
+
 @pytest.mark.parametrize("name", ["lake", "iceberg"])
 def test_the_schema_of_a_lake_follows(name: str, request: pytest.FixtureRequest) -> None:
     lake: Store = request.getfixturevalue(name)
     with lake.sink.opened() as opened:
         opened.apply([RowWrite(TABLE, {"id": 1}, 1, {"id": 1, "name": "pen"})])
         opened.apply([RowWrite(TABLE, {"id": 2}, 2, {"id": 2, "name": "ink", "weight": 1.5, "tags": ["a"]})])
-        opened.apply([RowWrite(TABLE, {"id": 1}, 3, {"id": 1, "weight": 2.5}, is_whole=False)])
+        opened.apply([RowWrite(TABLE, {"id": 1}, 3, {"id": 1, "weight": 2.5}, frozenset({"name"}))])
         opened.apply([RowWrite(TABLE, {"id": 2}, 4, {"id": 2, "name": "ink"})])  # of a table without the column
         with pytest.raises(SinkRefused, match=r"column weight of shop.items is double and does not take 'heavy'"):
             opened.apply([RowWrite(TABLE, {"id": 1}, 5, {"id": 1, "weight": "heavy"})])
@@ -162,6 +296,46 @@ def test_the_schema_of_a_lake_follows(name: str, request: pytest.FixtureRequest)
         1: {"id": 1, "name": "pen", "weight": 2.5, "tags": None},
         2: {"id": 2, "name": "ink", "weight": None, "tags": None},
     }
+
+
+@pytest.mark.parametrize("store", ["hashes", "lake", "iceberg", DOCUMENTS], indirect=True)
+def test_columns_that_the_source_has_no_more_go_with_the_next_update(store: Store) -> None:
+    """By the events of an UPDATE, in pieces of their own and folded into one: what the log does not have stays."""
+    first = {"name": "pen", "price": 3, "note": "new"}
+    for at, piece in ((1, 1), (2, 4)):
+        key = {"id": at}
+        changes = [
+            message(Op.CREATE, 10 * at, key, key | first),
+            message(Op.UPDATE, 10 * at + 1, key, key | {"name": "pen", "price": UNAVAILABLE}),  # DROP COLUMN note
+            message(Op.UPDATE, 10 * at + 2, key, key | {"title": UNAVAILABLE, "price": UNAVAILABLE}),  # RENAME name
+            message(Op.UPDATE, 10 * at + 3, key, key | {"title": "ink", "price": UNAVAILABLE}),
+        ]
+        applied(store.sink, changes, piece)
+    assert present(store.rows()) == {at: {"id": at, "title": "ink", "price": 3} for at in (1, 2)}
+    applied(store.sink, [message(Op.UPDATE, 30, {"id": 1}, {"id": 1})])
+    assert present(store.rows())[1] == {"id": 1}
+
+
+def present(rows: Rows) -> Rows:
+    return {at: {name: value for name, value in row.items() if value is not None} for at, row in rows.items()}
+
+
+def test_columns_of_postgresql_are_left_to_its_users(tables: Store) -> None:
+    """One that no event names may be theirs; one that is not there is asked for, and the events are not lost by it."""
+    tables.sink.check()
+    key = {"id": 1}
+    applied(tables.sink, [message(Op.CREATE, 1, key, key | {"name": "pen", "price": 3, "note": "new"})])
+    applied(tables.sink, [message(Op.UPDATE, 2, key, key | {"name": "ink", "price": UNAVAILABLE})])
+    assert tables.rows() == {1: {"id": 1, "name": "ink", "price": 3, "note": "new"}}
+    renamed = [message(Op.UPDATE, 3, key, key | {"title": "nib", "price": 4})]
+    with pytest.raises(SinkRefused, match=r'column "title" of relation "items" does not exist.*RENAME COLUMN'):
+        applied(tables.sink, renamed)
+    assert isinstance(tables.sink, JdbcSink)
+    with psycopg2.connect(tables.sink.url) as connection, connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE items RENAME COLUMN name TO title; ALTER TABLE items ADD COLUMN name text")
+    connection.close()
+    applied(tables.sink, renamed)
+    assert present(tables.rows())[1] == {"id": 1, "price": 4, "note": "new"}
 
 
 @pytest.mark.parametrize("name", ["lake", "iceberg"])
@@ -219,6 +393,36 @@ def test_changes_are_folded_by_row() -> None:
     assert "was truncated" in causes[0]
     assert "has no primary key" in causes[1]
     assert "is not JSON" in causes[2]
+
+
+_TEXTS = st.sampled_from(
+    ["a", "id", "op", "source", "payload", "schema", "field", "fields", "name", "after", UNAVAILABLE]
+)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXTS,
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(_TEXTS, some, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    body=st.fixed_dictionaries({"source": _VALUES, "op": st.sampled_from("cudrt") | _VALUES, "after": _VALUES}),
+    schema=st.none() | _VALUES,
+    key=_VALUES,
+)
+def test_whatever_a_message_holds_is_a_change_or_has_a_cause(body: Any, schema: Any, key: Any) -> None:
+    whole = body if schema is None else {"schema": schema, "payload": body}
+    given = [ChangeMessage("t", 0, 7, msgspec.json.encode(whole), {"cdcKey": msgspec.json.encode(key).decode()})]
+    found = fold(given)
+    assert len(found.writes) + len(found.bad) == 1
+    assert [*found.messages.values(), *[[each.message] for each in found.bad]] == [given]
+
+
+def test_a_time_that_is_none_stays_as_it_is() -> None:
+    assert as_meant("infinity", "io.debezium.time.ZonedTimestamp") == "infinity"
+    assert as_meant("0001-01-01T00:00:00+01:00", "io.debezium.time.ZonedTimestamp") == "0001-01-01T00:00:00+01:00"
+    assert as_meant(2**60, "io.debezium.time.Date") == 2**60
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ class ChangeEvent:
     ts_ms: int
     number: int  # of the source's events: a sink keeps the highest it has applied, and drops what is not above it
     transaction: Row | None = None  # id, total_order and data_collection_order, where the capture has `transactions`
+    unavailable: frozenset[str] = frozenset()  # columns of `after` that the log does not have: they are as they were
 
     @property
     def table(self) -> str:
@@ -93,6 +94,8 @@ def encode_event(
 def decode_event(topic: str, body: bytes, properties: Mapping[str, str]) -> ChangeEvent:
     """Return the event of a message, with or without a schema part. BadEvent if it is none."""
     key = _decoded(topic, "its key", properties[KEY_PROPERTY].encode()) if KEY_PROPERTY in properties else None
+    if not isinstance(key, dict | None):
+        raise BadEvent(f"a message of topic {topic} has {KEY_PROPERTY}={properties[KEY_PROPERTY]}, which is no object")
     envelope = _decoded(topic, "its body", body)
     number = _number(topic, properties)
     if envelope is None:
@@ -101,6 +104,9 @@ def decode_event(topic: str, body: bytes, properties: Mapping[str, str]) -> Chan
         envelope = envelope["payload"]
     if not isinstance(envelope, dict) or not isinstance(envelope.get("source"), dict):
         raise BadEvent(f"a message of topic {topic} is no change event: it has no source. Did another program send it?")
+    for name in ("before", "after"):
+        if not isinstance(envelope.get(name), dict | None):
+            raise BadEvent(f"a message of topic {topic} is no change event: its {name!r} is no row")
     try:
         op = Op(str(envelope.get("op")))
     except ValueError:
@@ -116,6 +122,7 @@ def decode_event(topic: str, body: bytes, properties: Mapping[str, str]) -> Chan
         ts_ms=envelope.get("ts_ms") or 0,
         number=number,
         transaction=envelope.get("transaction"),
+        unavailable=frozenset(name for name, value in (envelope.get("after") or {}).items() if value == UNAVAILABLE),
     )
 
 

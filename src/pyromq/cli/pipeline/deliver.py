@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from ...pipelines.cdc.sinks import Sink
     from ...pipelines.report.summary import Summary
 
+_dead = click.option(
+    "--dead", default="", metavar="TOPIC", help="Send there what is not delivered; FOLDER/refused has it anyway."
+)
 _shared = together(
+    _dead,
     click.option("--tasks", type=COUNT, default=4, show_default=True, help="Tasks that write at the same time."),
     click.option(
         "--wait", default="1h", show_default=True, metavar="TIME", help="How long to wait for a sink that is away."
@@ -39,12 +43,13 @@ _shared = together(
 @_shared
 @job("most", "every", "dry_run")
 def cdc_redis(
-    job: Job, folder: str, source: Options, url: str, prefix: str, remember: str, tasks: int, wait: str
+    job: Job, folder: str, source: Options, url: str, prefix: str, remember: str, dead: str, tasks: int, wait: str
 ) -> None:
     """Keep the latest row of each key as a hash in Redis; FOLDER has the checkpoint."""
     from ...pipelines.cdc.redis_sink import RedisSink
 
-    _deliver("cdc-redis", job, folder, source, RedisSink(url, prefix, round(span_s("remember", remember))), tasks, wait)
+    sink = RedisSink(url, prefix, round(span_s("remember", remember)))
+    _deliver("cdc-redis", job, folder, source, sink, dead, tasks, wait)
 
 
 @command(
@@ -56,11 +61,13 @@ def cdc_redis(
 @click.option("--database", default="cdc", show_default=True, help="Where the collections are.")
 @_shared
 @job("most", "every", "dry_run")
-def cdc_mongo(job: Job, folder: str, source: Options, url: str, database: str, tasks: int, wait: str) -> None:
+def cdc_mongo(
+    job: Job, folder: str, source: Options, url: str, database: str, dead: str, tasks: int, wait: str
+) -> None:
     """Keep the latest row of each key as a document, in a store that speaks MongoDB's protocol."""
     from ...pipelines.cdc.mongo_sink import MongoSink
 
-    _deliver("cdc-mongo", job, folder, source, MongoSink(url, database), tasks, wait)
+    _deliver("cdc-mongo", job, folder, source, MongoSink(url, database), dead, tasks, wait)
 
 
 @command(
@@ -72,11 +79,11 @@ def cdc_mongo(job: Job, folder: str, source: Options, url: str, database: str, t
 @click.option("--schema", default="public", show_default=True, help="Where the tables are, with their keys.")
 @_shared
 @job("most", "every", "dry_run")
-def cdc_jdbc(job: Job, folder: str, source: Options, url: str, schema: str, tasks: int, wait: str) -> None:
+def cdc_jdbc(job: Job, folder: str, source: Options, url: str, schema: str, dead: str, tasks: int, wait: str) -> None:
     """Upsert and delete rows in PostgreSQL; its tables have the names of the source's."""
     from ...pipelines.cdc.jdbc_sink import JdbcSink
 
-    _deliver("cdc-jdbc", job, folder, source, JdbcSink(url, schema), tasks, wait)
+    _deliver("cdc-jdbc", job, folder, source, JdbcSink(url, schema), dead, tasks, wait)
 
 
 @command("pyromq pipeline cdc-lake --topic-pattern 'cdc-shop-.*' --delta /lake/shop --every 60s /data/to-lake")
@@ -85,11 +92,14 @@ def cdc_jdbc(job: Job, folder: str, source: Options, url: str, schema: str, task
 @click.option("--delta", default="", metavar="FOLDER", help="Of Delta tables, one for each table of the source.")
 @click.option("--iceberg", default="", metavar="FOLDER", help="Of Iceberg tables, with a catalog of their own.")
 @click.option("--catalog", default="", help="In place of a folder: an Iceberg catalog that pyiceberg knows.")
+@_dead
 @click.option(
-    "--wait", default="1h", show_default=True, metavar="TIME", help="How long to try again where others write."
+    "--wait", default="1h", show_default=True, metavar="TIME", help="How long to wait for a storage that is at fault."
 )
 @job("most", "every", "dry_run")
-def cdc_lake(job: Job, folder: str, source: Options, delta: str, iceberg: str, catalog: str, wait: str) -> None:
+def cdc_lake(
+    job: Job, folder: str, source: Options, delta: str, iceberg: str, catalog: str, dead: str, wait: str
+) -> None:
     """Merge rows into Delta or Iceberg tables, whose schemas follow; one task writes."""
     from ...pipelines.cdc.delta_sink import DeltaSink
     from ...pipelines.cdc.iceberg_sink import IcebergSink
@@ -97,15 +107,17 @@ def cdc_lake(job: Job, folder: str, source: Options, delta: str, iceberg: str, c
     if sum(map(bool, (delta, iceberg, catalog))) != 1:
         raise click.UsageError("write one of --delta FOLDER, --iceberg FOLDER, --catalog NAME: where the tables are")
     sink = DeltaSink(delta) if delta else IcebergSink(iceberg, catalog)
-    _deliver("cdc-lake", job, folder, source, sink, 1, wait)
+    _deliver("cdc-lake", job, folder, source, sink, dead, 1, wait)
 
 
-def _deliver(name: str, job: Job, folder: str, source: Options, sink: Sink, tasks: int, wait: str) -> None:
+def _deliver(name: str, job: Job, folder: str, source: Options, sink: Sink, dead: str, tasks: int, wait: str) -> None:
+    from ...pipelines.cdc.dead_letters import target_of
     from ...pipelines.cdc.delivery import deliver
 
     if "nameServer" not in source:
         raise click.UsageError("--archive, --store: changes are delivered from topics of brokers; leave them out")
     wait_s = span_s("wait", wait)
+    target = target_of(source, dead)
     if not job.dry_run:
         source["maxOffsetsPerTrigger"] = str(job.most)
     check_folder(folder)
@@ -113,6 +125,8 @@ def _deliver(name: str, job: Job, folder: str, source: Options, sink: Sink, task
 
     def work(spark: SparkSession) -> Summary:
         every, dry_run = job.every, job.dry_run
-        return deliver(spark, source, sink, folder, name, tasks=tasks, wait_s=wait_s, every=every, dry_run=dry_run)
+        return deliver(
+            spark, source, sink, folder, name, tasks=tasks, wait_s=wait_s, dead=dead, every=every, dry_run=dry_run
+        )
 
-    job.run(name, work, source, use=Use.STREAM, folder=folder, goes_on=True)
+    job.run(name, work, source, use=Use.STREAM, to=target or None, folder=folder, goes_on=True)

@@ -17,6 +17,9 @@ from .lake_rows import NUMBER, alike, as_arrow
 from .rows import UNNUMBERED, RowWrite
 from .sinks import Applied, OpenSink, SinkAway, SinkRefused
 
+# What is wrong with a row itself: a condition of the table that it breaks, or a value that its column cannot hold.
+_REFUSALS = ("failed validation check", "Cast error", "Schema error", "Cannot cast schema")
+
 
 @dataclass(frozen=True)
 class DeltaSink:
@@ -45,16 +48,16 @@ class _OpenDelta:
         self._folder = folder
 
     def apply(self, writes: Sequence[RowWrite]) -> Applied:
-        from deltalake.exceptions import CommitFailedError, DeltaError
-
         found = Applied()
         try:
             for part in alike(writes):
                 found = found.plus(self._merge(part))
-        except CommitFailedError as fault:  # somebody else wrote at this moment
-            raise SinkAway(f"{self._folder}: {fault}") from None
-        except DeltaError as fault:
-            raise SinkRefused(f"{self._folder}: {fault}") from None
+        except PyroError:
+            raise
+        except Exception as fault:  # a storage at fault, or somebody else wrote: their kinds do not tell them apart
+            if any(words in str(fault) for words in _REFUSALS):
+                raise SinkRefused(f"{self._folder}: {_words(fault)}") from None
+            raise SinkAway(f"{self._folder}: {_words(fault)}") from None
         return found
 
     def _merge(self, writes: Sequence[RowWrite]) -> Applied:
@@ -69,9 +72,8 @@ class _OpenDelta:
         if table is None:
             write_deltalake(place, rows)
             return Applied(len(writes) - _deleted(writes), _deleted(writes))
-        if first.values is None or first.is_whole:  # columns that it does not have are null from now on
-            for name in known.keys() - set(rows.column_names):
-                rows = rows.append_column(name, pa.nulls(len(rows), known[name]))
+        for name in known.keys() - set(rows.column_names) - first.kept:  # the source has them no more
+            rows = rows.append_column(name, pa.nulls(len(rows), known[name]))
         changed = {f"`{name}`": f"s.`{name}`" for name in rows.column_names}
         same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in first.key)
         merge = table.merge(rows, same, source_alias="s", target_alias="t", merge_schema=True)
@@ -84,3 +86,8 @@ class _OpenDelta:
 
 def _deleted(writes: Sequence[RowWrite]) -> int:
     return sum(write.values is None for write in writes)
+
+
+def _words(fault: Exception) -> str:
+    """Return what it says, without the stack of the library."""
+    return " ".join(str(fault).partition("\n   0:")[0].split())

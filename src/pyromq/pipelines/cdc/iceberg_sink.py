@@ -19,7 +19,7 @@ from ...text.extras import install_command
 from ..lake.catalog import open_catalog
 from .lake_rows import NUMBER, alike, as_arrow
 from .rows import UNNUMBERED, RowWrite
-from .sinks import Applied, OpenSink, SinkAway, SinkRefused
+from .sinks import Applied, OpenSink, SinkAway
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -59,26 +59,41 @@ class IcebergSink:
 
     @contextmanager
     def opened(self) -> Iterator[OpenSink]:
-        with open_catalog(self.folder, self.catalog) as catalog:
-            yield _OpenIceberg(catalog, self.place)
+        found = _OpenIceberg(self)
+        try:
+            yield found
+        finally:
+            found.close()
 
 
 class _OpenIceberg:
-    def __init__(self, catalog: Catalog, place: str) -> None:
-        self._catalog = catalog
-        self._place = place
+    """Opens the catalog with the first rows, and anew after each fault."""
+
+    def __init__(self, sink: IcebergSink) -> None:
+        self._sink = sink
+        self._open: Catalog | None = None
+
+    @property
+    def _catalog(self) -> Catalog:
+        if self._open is None:
+            self._open = open_catalog(self._sink.folder, self._sink.catalog)
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
 
     def apply(self, writes: Sequence[RowWrite]) -> Applied:
-        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-
         found = Applied()
         try:
             for part in alike(writes):
                 found = found.plus(self._replace(part))
-        except (CommitFailedException, CommitStateUnknownException, OSError) as fault:
-            raise SinkAway(f"{self._place}: {fault}") from None
-        except (ValueError, TypeError, pa.ArrowInvalid) as fault:
-            raise SinkRefused(f"{self._place}: {' '.join(str(fault).split())}") from None
+        except PyroError:
+            raise
+        except Exception as fault:  # each storage and catalog has errors of its own, and a fault of ours shows as well
+            self.close()
+            raise SinkAway(f"{self._sink.place}: {type(fault).__name__}: {' '.join(str(fault).split())}") from None
         return found
 
     def _replace(self, writes: Sequence[RowWrite]) -> Applied:
@@ -95,7 +110,7 @@ class _OpenIceberg:
         if not len(rows):
             return Applied(repeats=len(writes))
         if not (first.values is None or first.is_whole):
-            rows = _filled(rows, old, names)
+            rows = _filled(rows, old, names, first.kept)
         replaced = set(_keys(rows, names)) & set(_keys(old, names))
         with table.transaction() as commit:
             with commit.update_schema() as schema:
@@ -145,9 +160,9 @@ def _newer(rows: pa.Table, old: pa.Table, names: list[str]) -> pa.Table:
     )
 
 
-def _filled(rows: pa.Table, old: pa.Table, names: list[str]) -> pa.Table:
-    """Return the rows with the columns that they do not name as they are."""
-    lacking = [name for name in old.column_names if name not in rows.column_names]
+def _filled(rows: pa.Table, old: pa.Table, names: list[str], kept: Collection[str]) -> pa.Table:
+    """Return the rows with the columns that are kept as they are."""
+    lacking = [name for name in old.column_names if name in kept and name not in rows.column_names]
     if not lacking:
         return rows
     there = {key: place for place, key in enumerate(_keys(old, names))}

@@ -28,6 +28,8 @@ _MOVE = (
     f"SET number = EXCLUDED.number WHERE {NUMBERS}.number < EXCLUDED.number RETURNING row_table, row_key"
 )
 
+_ADD = "ALTER TABLE ... ADD COLUMN, or RENAME COLUMN if the source has done that"
+
 
 @dataclass(frozen=True)
 class JdbcSink:
@@ -99,13 +101,17 @@ class _OpenJdbc:
                 self._connection = self._left.__enter__()
             with self._connection, self._connection.cursor() as cursor:  # commits, or takes all back
                 return self._apply(cursor, writes)
-        except (psycopg2.OperationalError, psycopg2.InterfaceError) as fault:
-            self.close()
-            raise SinkAway(f"{self._sink.place}: {_words(fault)}") from None
         except psycopg2.errors.UndefinedTable as fault:
             raise SinkRefused(f"{self._sink.place}: {_words(fault)}; make it: {_create(writes[0])}") from None
-        except (psycopg2.Error, ValueError, TypeError) as fault:
+        except psycopg2.errors.UndefinedColumn as fault:
+            raise SinkRefused(f"{self._sink.place}: {_words(fault)}; make it: {_ADD}") from None
+        except psycopg2.errors.InsufficientPrivilege as fault:
+            raise SinkAway(f"{self._sink.place}: {_words(fault)}") from None
+        except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.ProgrammingError, ValueError, TypeError) as fault:
             raise SinkRefused(f"{self._sink.place}: {_words(fault)}") from None
+        except psycopg2.Error as fault:  # unreachable, disk full, read-only, a deadlock, ...: all pass
+            self.close()
+            raise SinkAway(f"{self._sink.place}: {_words(fault)}") from None
 
     def _apply(self, cursor: Any, writes: Sequence[RowWrite]) -> Applied:
         from psycopg2.extras import execute_values

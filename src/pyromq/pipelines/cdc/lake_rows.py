@@ -17,6 +17,7 @@ from .rows import RowWrite
 from .sinks import SinkRefused
 
 NUMBER, DELETED = "cdcNumber", "cdcDeleted"
+_UNSIGNED = pa.decimal128(20, 0)
 _OWN = {NUMBER: pa.int64(), DELETED: pa.bool_()}
 
 
@@ -25,7 +26,7 @@ def alike(writes: Sequence[RowWrite]) -> list[list[RowWrite]]:
     found: dict[Any, list[RowWrite]] = {}
     for write in writes:
         names = frozenset(write.values or ())
-        found.setdefault((write.table, names, write.values is None, write.is_whole), []).append(write)
+        found.setdefault((write.table, names, write.values is None, write.kept), []).append(write)
     return list(found.values())
 
 
@@ -40,6 +41,8 @@ def as_arrow(writes: Sequence[RowWrite], known: Mapping[str, pa.DataType]) -> pa
         values = [_plain(row[name]) for row in rows]
         try:
             made = pa.array(values) if kind is None else pa.array(values, kind)
+            if pa.types.is_uint64(made.type):  # a lake's whole numbers have a sign
+                made = made.cast(_UNSIGNED)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as fault:
             raise SinkRefused(
                 f"column {name} of {writes[0].table} is {kind or 'new'} and does not take {values[0]!r} or its like "

@@ -20,6 +20,8 @@ from .sinks import Applied, OpenSink, SinkAway, SinkRefused, without_password
 
 NUMBER, DELETED = "cdcNumber", "cdcDeleted"
 _EXISTS = 11000
+# BadValue, TypeMismatch, names of fields, ImmutableField, a document that is not valid, or too large.
+_REFUSALS = {2, 14, 52, 56, 57, 66, 121, 10334, 17419, 17420}
 _LARGEST = 2**63 - 1
 
 
@@ -63,18 +65,20 @@ class _OpenMongo:
 
     def apply(self, writes: Sequence[RowWrite]) -> Applied:
         from bson.errors import InvalidDocument
-        from pymongo.errors import AutoReconnect, BulkWriteError, PyMongoError
+        from pymongo.errors import BulkWriteError, PyMongoError
 
         try:
             return self._apply(writes)
-        except AutoReconnect as fault:  # and what cannot be connected
-            raise SinkAway(f"{self._place}: {fault}") from None
         except BulkWriteError as fault:
-            if fault.details["writeErrors"][0].get("code") == _EXISTS:
-                raise SinkAway(f"{self._place}: another writer made the same row at this moment") from None
-            raise SinkRefused(f"{self._place}: {fault.details['writeErrors'][0].get('errmsg')}") from None
-        except (PyMongoError, InvalidDocument, OverflowError) as fault:
+            kinds: list[dict[str, Any]] = fault.details.get("writeErrors") or []
+            words = f"{self._place}: {kinds[0].get('errmsg') if kinds else fault}"
+            if kinds and all(map(_is_of_the_row, kinds)):
+                raise SinkRefused(words) from None
+            raise SinkAway(words) from None
+        except (InvalidDocument, OverflowError) as fault:
             raise SinkRefused(f"{self._place}: {fault}") from None
+        except PyMongoError as fault:  # not reached, no longer primary, no rights, ...
+            raise SinkAway(f"{self._place}: {fault}") from None
 
     def _apply(self, writes: Sequence[RowWrite]) -> Applied:
         found = Applied()
@@ -96,22 +100,36 @@ class _OpenMongo:
 
     def _write(self, table: str, writes: Sequence[RowWrite]) -> Applied:
         """Insert the rows that are not there; change the others, where their number is still lower by then."""
+        from bson import encode
         from pymongo import InsertOne, ReplaceOne, UpdateOne
 
-        ids = [key_id(write.key) for write in writes]
-        there = [each["_id"] for each in self._database[table].find({"_id": {"$in": ids}}, {"_id": 1})]
+        there = self._names(table, writes)
         requests: list[Any] = []
-        for at, write in zip(ids, writes, strict=True):
+        for write in writes:
+            at = key_id(write.key)
             row = {name: as_bson(value) for name, value in (write.values or {}).items()}
             if write.number != UNNUMBERED:
                 row[NUMBER] = write.number
-            if at not in there:
+            names = there.get(encode({"_id": at}))
+            if names is None:
                 requests.append(InsertOne({**row, "_id": at}))
             elif write.is_whole:
                 requests.append(ReplaceOne(_where(write), row))
             else:
-                requests.append(UpdateOne(_where(write), {"$set": row}))
+                gone = dict.fromkeys(names - row.keys() - write.kept - {"_id"}, "")
+                requests.append(UpdateOne(_where(write), {"$set": row} | ({"$unset": gone} if gone else {})))
         return Applied(written=self._changed(table, requests))
+
+    def _names(self, table: str, writes: Sequence[RowWrite]) -> dict[bytes, set[str]]:
+        """Return the documents that are there, by their id; with the names of their fields where these matter."""
+        from bson import encode
+
+        found: dict[bytes, set[str]] = {}
+        for is_whole, wanted in ((True, {"_id": 1}), (False, None)):
+            ids = [key_id(write.key) for write in writes if write.is_whole is is_whole]
+            for each in self._database[table].find({"_id": {"$in": ids}}, wanted) if ids else ():
+                found[encode({"_id": each["_id"]})] = set(each)
+        return found
 
     def _delete(self, table: str, writes: Sequence[RowWrite]) -> Applied:
         from pymongo import DeleteOne, UpdateOne
@@ -141,10 +159,23 @@ def _where(write: RowWrite) -> dict[str, Any]:
     return {**own, "$or": [{NUMBER: {"$lt": write.number}}, {NUMBER: {"$exists": False}}]}
 
 
+def _is_of_the_row(error: Mapping[str, Any]) -> bool:
+    """Return whether a write was refused for what is in it, and will be each time."""
+    if error.get("code") == _EXISTS:  # a key of the users; another writer made the same row, if it is `_id`
+        return "_id" not in error.get("keyPattern", ("_id",))
+    return error.get("code") in _REFUSALS
+
+
 def key_id(key: Mapping[str, Any]) -> Any:
     """Return a key's value of one column, a document of several."""
-    values = {name: as_bson(value) for name, value in key.items()}
+    values = {name: _as_id(value) for name, value in key.items()}
     return next(iter(values.values())) if len(values) == 1 else values
+
+
+def _as_id(value: Any) -> Any:
+    """Return the value as the protocol can carry it without a loss: its times have no microseconds."""
+    is_finer = isinstance(value, datetime) and value.microsecond % 1000
+    return value.isoformat() if is_finer else as_bson(value)
 
 
 def as_bson(value: Any) -> Any:

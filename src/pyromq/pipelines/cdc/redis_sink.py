@@ -17,24 +17,31 @@ from .rows import UNNUMBERED, RowWrite, as_text
 from .sinks import Applied, OpenSink, SinkAway, SinkRefused, without_password
 
 NUMBER = "cdcNumber"
-# KEYS: the row, its mark. ARGV: number, delete|whole|part, seconds of the mark, how many fields go, they, fields.
+# KEYS: the row, its mark. ARGV: number, delete or write, seconds of the mark, how many fields stay, they, new fields.
 _SCRIPT = """
 local number = tonumber(ARGV[1])
 if number >= 0 then
   local stands = tonumber(redis.call('HGET', KEYS[1], 'cdcNumber') or redis.call('GET', KEYS[2]) or '-1')
   if stands >= number then return 0 end
 end
-if ARGV[2] ~= 'part' then redis.call('DEL', KEYS[1]) end
 if ARGV[2] == 'delete' then
+  redis.call('DEL', KEYS[1])
   if number >= 0 then redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[3]) end
   return 2
 end
+local gone = {}
+for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do gone[name] = true end
+for i = 5, 4 + ARGV[4] do gone[ARGV[i]] = nil end
+for i = 5 + ARGV[4], #ARGV, 2 do -- before all that frees memory: Redis refuses a script only before it has written
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  gone[ARGV[i]] = nil
+end
+for name in pairs(gone) do redis.call('HDEL', KEYS[1], name) end
 redis.call('DEL', KEYS[2])
-local gone = tonumber(ARGV[4])
-for i = 5, 4 + gone do redis.call('HDEL', KEYS[1], ARGV[i]) end
-for i = 5 + gone, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 return 1
 """
+# What is wrong with a row itself: its name is that of something else than a hash, or a value is too large.
+_REFUSALS = ("WRONGTYPE", "string exceeds maximum allowed size")
 
 
 @dataclass(frozen=True)
@@ -82,18 +89,19 @@ class _OpenRedis:
                 row = f"{self._sink.prefix}{write.table}:{write.name}"
                 self._script(keys=[row, f"{row}#deleted"], args=self._words(write), client=pipeline)
             answers = pipeline.execute()
-        except (redis.ConnectionError, redis.TimeoutError, redis.exceptions.BusyLoadingError) as fault:
-            raise SinkAway(f"{self._sink.place}: {fault}") from None
-        except redis.RedisError as fault:
+        except redis.DataError as fault:
             raise SinkRefused(f"{self._sink.place}: {fault}") from None
+        except redis.RedisError as fault:  # unreachable, memory or disk full, a replica, no rights: all pass
+            if any(words in str(fault) for words in _REFUSALS):
+                raise SinkRefused(f"{self._sink.place}: {fault}") from None
+            raise SinkAway(f"{self._sink.place}: {fault}") from None
         return Applied(answers.count(1), answers.count(2), answers.count(0))
 
     def _words(self, write: RowWrite) -> list[str | int]:
         if write.values is None:
             return [write.number, "delete", self._sink.remember_s, 0]
-        gone = [name for name, value in write.values.items() if value is None]
-        kept = {name: as_text(value) for name, value in write.values.items() if value is not None}
+        fields = {name: as_text(value) for name, value in write.values.items() if value is not None}
         if write.number != UNNUMBERED:
-            kept[NUMBER] = str(write.number)
-        fields = [word for pair in kept.items() for word in pair]
-        return [write.number, "whole" if write.is_whole else "part", self._sink.remember_s, len(gone), *gone, *fields]
+            fields[NUMBER] = str(write.number)
+        words = [word for pair in fields.items() for word in pair]
+        return [write.number, "write", self._sink.remember_s, len(write.kept), *sorted(write.kept), *words]

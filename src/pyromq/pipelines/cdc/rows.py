@@ -7,7 +7,7 @@ number: of these the last one counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
@@ -21,13 +21,19 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """What becomes of one row. `values` is None of one that is deleted; `is_whole`: columns that are not named go."""
+    """What becomes of one row: `values` is None of one that is deleted. Columns of `kept`, which the log does not have,
+    stay as they are in the sink; all others that are not in `values` are gone from the source, and go."""
 
     table: str
     key: Mapping[str, Any]
     number: int
     values: Mapping[str, Any] | None
-    is_whole: bool = True
+    kept: frozenset[str] = frozenset()
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the write says all that there is to know of the row."""
+        return not self.kept
 
     @property
     def key_text(self) -> str:
@@ -39,6 +45,9 @@ class RowWrite:
         return str(next(iter(self.key.values()))) if len(self.key) == 1 else self.key_text
 
 
+Place = tuple[str, str]  # a row by its table and the text of its key
+
+
 class ChangeMessage(NamedTuple):
     """A message of a topic of changes, and where it is."""
 
@@ -47,30 +56,29 @@ class ChangeMessage(NamedTuple):
     offset: int
     body: bytes
     properties: Mapping[str, str]
+    broker: str = ""
 
 
-class BadRow(NamedTuple):
-    """A message that is not delivered, and why. It stays in its topic."""
+class Undelivered(NamedTuple):
+    """A message that is not delivered, and why."""
 
-    topic: str
-    queue_id: int
-    offset: int
+    message: ChangeMessage
     cause: str
 
 
 @dataclass(slots=True)
 class Folded:
-    """The writes of some messages, one for each row, with the message that each one ends with."""
+    """The writes of some messages, one for each row, with the messages that each one is made of."""
 
-    writes: dict[tuple[str, str], RowWrite]
-    last: dict[tuple[str, str], ChangeMessage]
-    bad: list[BadRow]
+    writes: dict[Place, RowWrite] = field(default_factory=dict)
+    messages: dict[Place, list[ChangeMessage]] = field(default_factory=dict)
+    bad: list[Undelivered] = field(default_factory=list)
     repeats: int = 0
 
 
 def fold(messages: Iterable[ChangeMessage]) -> Folded:
     """Return what becomes of each row. Messages of one row come in their order."""
-    found = Folded({}, {}, [])
+    found = Folded()
     for message in messages:
         try:
             event = decode_event(message.topic, message.body, message.properties)
@@ -78,7 +86,7 @@ def fold(messages: Iterable[ChangeMessage]) -> Folded:
                 continue  # the delete stands before it
             write = _write(event, message)
         except BadEvent as fault:
-            found.bad.append(BadRow(message.topic, message.queue_id, message.offset, str(fault)))
+            found.bad.append(Undelivered(message, str(fault)))
             continue
         place = write.table, write.key_text
         before = found.writes.get(place)
@@ -86,7 +94,7 @@ def fold(messages: Iterable[ChangeMessage]) -> Folded:
             found.repeats += 1
             continue
         found.writes[place] = write if before is None else _upon(before, write)
-        found.last[place] = message
+        found.messages.setdefault(place, []).append(message)
     return found
 
 
@@ -102,45 +110,56 @@ def _write(event: ChangeEvent, message: ChangeMessage) -> RowWrite:
             "a new snapshot, or archive its topic (pyromq pipeline archive)"
         )
     meanings = _meanings(message.body) if b'"schema"' in message.body[:32] else {}
-    key = {name: as_meant(value, meanings.get(name, "")) for name, value in event.key.items()}
+    key = _meant(event.key, meanings)
     if event.op is Op.DELETE or event.after is None:
         return RowWrite(event.table, key, event.number, None)
-    row = {name: as_meant(value, meanings.get(name, "")) for name, value in event.after.items()}
-    return RowWrite(event.table, key, event.number, row, event.op is not Op.UPDATE)
+    return RowWrite(event.table, key, event.number, _meant(event.after, meanings), event.unavailable)
 
 
 def _upon(before: RowWrite, write: RowWrite) -> RowWrite:
-    """Return the second write after the first. An update may not have all columns."""
-    if write.values is None or write.is_whole or before.values is None:
-        return replace(write, is_whole=write.is_whole or before.values is None)
-    return replace(write, values={**before.values, **write.values}, is_whole=before.is_whole)
+    """Return the second write after the first: what it does not know is as the first one says."""
+    if write.values is None or not write.kept:
+        return write
+    known = before.values or {}
+    told = {name: known[name] for name in write.kept if name in known}
+    return replace(write, values={**told, **write.values}, kept=write.kept & before.kept - told.keys())
+
+
+def _meant(row: Mapping[str, Any], meanings: Mapping[str, str]) -> dict[str, Any]:
+    return {name: as_meant(value, meanings.get(name, "")) for name, value in row.items()}
 
 
 def _meanings(body: bytes) -> dict[str, str]:
     """Return Debezium's names of what values mean, by column, from the schema part of an event."""
-    fields = msgspec.json.decode(body)["schema"].get("fields", [])
-    row: dict[str, Any] = next((each for each in fields if each.get("field") == "after"), {})
-    return {each["field"]: each["name"] for each in row.get("fields", []) if each.get("name")}
+    try:
+        fields = msgspec.json.decode(body)["schema"].get("fields", [])
+        row: dict[str, Any] = next((each for each in fields if each.get("field") == "after"), {})
+        return {each["field"]: each["name"] for each in row.get("fields", []) if each.get("name")}
+    except (AttributeError, KeyError, TypeError):
+        raise BadEvent("its schema part is not as Kafka Connect writes it") from None
 
 
 def as_meant(value: Any, meaning: str) -> Any:
-    """Return a time as a time where the event says that a number is one; anything else as it is."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    """Return a time as a time where the event says that it is one; anything else, such as `infinity`, as it is."""
+    try:
         if isinstance(value, str) and meaning == "io.debezium.time.ZonedTimestamp":
             return datetime.fromisoformat(value).astimezone(UTC)
+        return _counted(value, meaning) if isinstance(value, int) and not isinstance(value, bool) else value
+    except (ValueError, OverflowError):
         return value
-    try:
-        match meaning:
-            case "io.debezium.time.Date":
-                return date(1970, 1, 1) + timedelta(days=value)
-            case "io.debezium.time.Timestamp":
-                return _EPOCH + timedelta(milliseconds=value)
-            case "io.debezium.time.MicroTimestamp":
-                return _EPOCH + timedelta(microseconds=value)
-            case "io.debezium.time.MicroTime" if 0 <= value < 86_400_000_000:
-                return (_EPOCH + timedelta(microseconds=value)).time()
-    except OverflowError:
-        return value
+
+
+def _counted(value: int, meaning: str) -> Any:
+    """Return the time of which Debezium counts the days, milliseconds or microseconds."""
+    match meaning:
+        case "io.debezium.time.Date":
+            return date(1970, 1, 1) + timedelta(days=value)
+        case "io.debezium.time.Timestamp":
+            return _EPOCH + timedelta(milliseconds=value)
+        case "io.debezium.time.MicroTimestamp":
+            return _EPOCH + timedelta(microseconds=value)
+        case "io.debezium.time.MicroTime" if 0 <= value < 86_400_000_000:
+            return (_EPOCH + timedelta(microseconds=value)).time()
     return value
 
 

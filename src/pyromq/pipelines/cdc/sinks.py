@@ -17,11 +17,12 @@ def without_password(url: str) -> str:
 
 
 class SinkAway(PyroError):
-    """The sink cannot be reached, or is not ready, now. SinkTask waits and tries again."""
+    """The sink cannot take anything now, or has a fault that nobody foresaw. SinkTask waits and tries again."""
 
 
 class SinkRefused(PyroError):
-    """The sink will never take these rows. SinkTask names the ones and goes on with the others."""
+    """The sink will never take these rows, since something is wrong with them and not with the sink. SinkTask keeps
+    their messages and goes on with the others: a fault of which that is not sure is SinkAway."""
 
 
 class Applied(NamedTuple):
