@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ... import admin
 from ...model.foreign_text import shell_word
-from ...model.names import dlq_topic, retry_topic
 from ...text.values import plural
-from ..msg.dlq import delete_letters, delete_topic
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes
 from ..terminal.tree import command
@@ -34,6 +31,8 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
 
     `pyromq dlq list GROUP` goes on showing those that stay, and `dlq resend GROUP --to-topic` sends them.
     """
+    from ...admin.changes.group_deletion import delete_group, delete_rest
+
     places = await shell.masters_with(name)
     check_own_group(name)
     plan = await _plan(shell, name, places, keep_offsets)
@@ -47,30 +46,22 @@ async def delete(shell: Shell, name: str, keep_offsets: bool, with_dead: bool) -
         )
     shell.about_to(_in_words(name, plan, keep_offsets=keep_offsets, with_dead=with_dead), plan)
     for place in places:
-        await admin.groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)
-    await delete_topic(shell, retry_topic(name), places)
-    if with_dead or not dead:
-        await delete_letters(shell, name, places)
+        await delete_group(shell.calls, place, name, keep_offsets=keep_offsets)
+    await delete_rest(shell.calls, name, places, with_dead_letters=with_dead or not dead)
     shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"group {name} is deleted")
     if dead and not with_dead:
         shell.say(f"Its {plural(dead, 'dead letter')} stay. See them: pyromq dlq list {shell_word(name)}")
 
 
 async def _plan(shell: Shell, name: str, places: list[BrokerPlace], keep_offsets: bool) -> list[dict[str, Any]]:
-    from ...admin.progress.group_state import online_in, queues_of
+    from ...admin.changes.group_deletion import parts_of_group
 
-    online = await online_in(shell.calls, places, name)
-    rows = await queues_of(shell.calls, places, name, None)
-    dead = await admin.topics.queues(shell.calls, places, dlq_topic(name))
-    plan = []
-    for place in places:
-        here = [row for row in rows if row["broker"] == place.name]
-        members = len(online[place.name].connection_set) if place.name in online else 0
-        gone = {"offsets": 0 if keep_offsets else len(here), "lag": sum(row["lag"] for row in here)}
-        gone["retries"] = sum(row["lag"] for row in here if row["topic"] == retry_topic(name))
-        gone["deadLetters"] = sum(queue.count for queue in dead if queue.place == place)
-        plan.append({"group": name, "broker": place.name, "membersOnline": members} | gone)
-    return plan
+    return [
+        {"group": name, "broker": one.place.name, "membersOnline": one.members}
+        | {"offsets": 0 if keep_offsets else one.offsets, "lag": one.lag}
+        | {"retries": one.retries, "deadLetters": one.dead_letters}
+        for one in (await parts_of_group(shell.calls, places, name)).on_brokers
+    ]
 
 
 def _in_words(name: str, plan: list[dict[str, Any]], *, keep_offsets: bool, with_dead: bool) -> str:

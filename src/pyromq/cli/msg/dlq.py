@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -25,7 +24,6 @@ from .copying import Skipped
 
 PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
 GOES_ON = "The same command goes on behind them"
-SENT_BY_ID = "PYROMQ_DLQ"  # namespace of the name servers' table: by group, the letters that were sent out of turn
 MOST_REMEMBERED = 2_000  # the youngest: a value of that table has an end
 
 
@@ -217,12 +215,16 @@ def _stored_ms(letter: str) -> str:
 
 
 async def _sent_by_id(shell: Shell, group: str) -> set[str]:
+    from ...admin.changes.group_deletion import SENT_BY_ID
+
     return set(filter(None, (await admin.settings.kv_get(shell.calls, SENT_BY_ID, group) or "").split(",")))
 
 
 async def _remember(shell: Shell, group: str, one: dict[str, Any], *, by_id: bool) -> None:
     """Let the next run without ids leave out this letter: it goes on behind it, or leaves out this one alone."""
     if by_id:
+        from ...admin.changes.group_deletion import SENT_BY_ID
+
         sent = sorted(await _sent_by_id(shell, group) | {_letter(one)}, key=_stored_ms)[-MOST_REMEMBERED:]
         await admin.settings.kv_put(shell.calls, SENT_BY_ID, group, ",".join(sent))
         return
@@ -235,6 +237,8 @@ async def _remember(shell: Shell, group: str, one: dict[str, Any], *, by_id: boo
 @changes
 async def purge(shell: Shell, group: str) -> None:
     """Throw the dead letters of GROUP away, by deleting their topic; the next death makes it again."""
+    from ...admin.changes.group_deletion import delete_letters
+
     topic, places = dlq_topic(group), await shell.masters()
     counts: Counter[admin.cluster.BrokerPlace] = Counter()
     unsent: Counter[admin.cluster.BrokerPlace] = Counter()
@@ -255,21 +259,5 @@ async def purge(shell: Shell, group: str) -> None:
     ]
     left = f", of which `dlq resend` has not sent {unsent.total()}" if unsent.total() else ""
     shell.about_to(f"throw away the {counts.total()} dead letters of {group}{left}", plan)
-    await delete_letters(shell, group, counts)
+    await delete_letters(shell.calls, group, counts)
     shell.rows([row | {"purged": True} for row in plan])
-
-
-async def delete_letters(shell: Shell, group: str, places: Iterable[admin.cluster.BrokerPlace]) -> None:
-    """Delete the topic of the group's dead letters, and what is known of those that were sent again."""
-    await delete_topic(shell, dlq_topic(group), places)
-    if await _sent_by_id(shell, group):
-        await admin.settings.kv_delete(shell.calls, SENT_BY_ID, group)
-
-
-async def delete_topic(shell: Shell, topic: str, places: Iterable[admin.cluster.BrokerPlace]) -> None:
-    """Delete the topic on those of the brokers that have it, and then in the name servers."""
-    having = [place for place in places if await admin.topics.config(shell.calls, place.address, topic) is not None]
-    for place in having:
-        await admin.topics.delete_in_broker(shell.calls, place.address, topic)
-    if having:
-        await admin.topics.delete_in_name_servers(shell.calls, topic)

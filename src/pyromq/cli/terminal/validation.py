@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ... import admin
 from ...client.errors import Refused
 from ...errors import ConfigError, Malformed, RequestRefused
-from ...model.names import is_system_group, is_system_topic, topic_fault
+from ...model.names import is_system_group, topic_fault
 from .exits import REFUSED
 from .printing import print_lines
 from .shell import Shell
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
     from ...protocol.bodies.groups import SubscriptionGroupConfig
     from ...protocol.bodies.topics import TopicConfig
 
-_GUARD = "validateSystemTopicWhenUpdateTopic"
-
 
 async def check_own_topic(shell: Shell, name: str, places: Iterable[BrokerPlace]) -> None:
     """Fail for a topic of the system's own where a broker lets nobody change those."""
+    from ...admin.changes.topic_changes import GUARD, is_servers_own
+
     for place in places:
-        is_own = is_system_topic(name) or name in (place.name, place.cluster)
-        if is_own and (await admin.settings.of_broker(shell.calls, place.address)).get(_GUARD) != "false":
-            raise Fail(f"topic {name} is {place.name}'s own and stays as it is ({_GUARD})", REFUSED)
+        if await is_servers_own(shell.calls, place, name):
+            raise Fail(f"topic {name} is {place.name}'s own and stays as it is ({GUARD})", REFUSED)
 
 
 async def check_topic(

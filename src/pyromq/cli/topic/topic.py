@@ -21,13 +21,13 @@ from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from ..terminal.validation import check_name_servers, check_own_topic, check_topic
 from .forward import TYPE, forward
-from .queue_changes import QueueLosses, broker_name, check_queues
+from .queue_changes import check_queues
 from .stats import is_internal, stats
 
 if TYPE_CHECKING:
+    from ...admin.changes.topic_queues import Pairs, QueueLosses
     from ...admin.cluster import BrokerPlace
     from ...protocol.bodies.topics import TopicConfig
-    from .queue_changes import Pairs
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
@@ -152,7 +152,7 @@ async def create(
 
     An order topic on a further broker moves keys to other queues: only when all is consumed, or with --move-keys.
     """
-    from ...protocol.bodies.topics import TopicConfig
+    from ...admin.changes.topic_changes import new_topic
 
     if (fault := topic_fault(name)) is not None:
         raise click.UsageError(fault)
@@ -160,9 +160,7 @@ async def create(
     for place in places:
         if await admin.topics.config(shell.calls, place.address, name) is not None:
             raise Fail(f"topic {name!r} is on {place.name} already. Change it: pyromq topic update {name}")
-    queues = wanted["queues"] or 8
-    fresh = TopicConfig(topic_name=name, write_queue_nums=queues, read_queue_nums=queues)
-    made = [(place, _changed(fresh, wanted)) for place in places]
+    made = [(place, _changed(new_topic(name), wanted)) for place in places]
     losses = await check_queues(shell, [], made, move_keys=move_keys)
     await _put(shell, "make", made, wanted, losses, ask=bool(losses), force=move_keys)
 
@@ -195,6 +193,8 @@ async def update(
 @changes
 async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: str | None) -> None:
     """Let a topic be read (r), written (w), both or none."""
+    from ...admin.changes.topic_queues import QueueLosses
+
     pairs = await _present(shell, name, broker, cluster)
     changed = [(place, _changed(now, {"perm": perm})) for place, now in pairs]
     await _put(shell, "change", changed, {}, QueueLosses({}, {}), ask=True)
@@ -207,11 +207,12 @@ async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: 
 async def delete(shell: Shell, name: str, cluster: str | None) -> None:
     """Delete a topic with its messages, on all brokers and name servers."""
     pairs = await _present(shell, name, None, cluster)
-    plan: list[dict[str, Any]] = []
-    for place, _ in pairs:
-        count = (await admin.topics.stats(shell.calls, place.address, name)).count
-        groups = await admin.topics.groups(shell.calls, place.address, name)
-        plan.append({"topic": name, "broker": place.name, "messages": count, "groups": groups})
+    from ...admin.changes.topic_deletion import parts_of
+
+    plan: list[dict[str, Any]] = [
+        {"topic": name, "broker": one.place.name, "messages": one.messages, "groups": one.groups}
+        for one in await parts_of(shell.calls, [place for place, _ in pairs], name)
+    ]
     await check_own_topic(shell, name, [place for place, _ in pairs])
     await check_name_servers(shell)
     shell.about_to(f"delete topic {name} with {sum(one['messages'] for one in plan)} messages", plan)
@@ -223,29 +224,21 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
 
 async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
     """Return the brokers that have the topic. Fail if none has."""
+    from ...admin.changes.topic_changes import present
+
     if broker is None:
         await shell.topic(name)
     places = await shell.masters(broker, cluster)
-    found = [(place, await admin.topics.config(shell.calls, place.address, name)) for place in places]
-    present = [(place, config) for place, config in found if config is not None]
-    if not present:
+    found = await present(shell.calls, places, name)
+    if not found:
         raise Fail(f"topic {name!r} is not on {', '.join(place.name for place in places)}")
-    return present
+    return found
 
 
 def _changed(config: TopicConfig, wanted: dict[str, Any]) -> TopicConfig:
-    import msgspec
+    from ...admin.changes.topic_changes import changed_topic
 
-    new: dict[str, Any] = {}
-    if wanted.get("queues"):
-        new |= {"write_queue_nums": wanted["queues"], "read_queue_nums": wanted["queues"]}
-    if wanted.get("read_queues"):
-        new["read_queue_nums"] = wanted["read_queues"]
-    if wanted.get("perm"):
-        new["perm"] = (config.perm & ~6) | PERMISSIONS[wanted["perm"]]
-    if wanted.get("order") is not None:
-        new["order"] = wanted["order"]
-    return msgspec.structs.replace(config, **new)
+    return changed_topic(config, **{name: wanted.get(name) for name in ("queues", "read_queues", "perm", "order")})
 
 
 def _attributes(wanted: dict[str, Any]) -> str | None:
@@ -268,6 +261,8 @@ async def _put(
     ask: bool,
     force: bool = False,
 ) -> None:
+    from ...admin.changes.topic_changes import put_order
+
     name, attributes = pairs[0][1].topic_name, _attributes(wanted)
     await check_topic(shell, pairs, attributes, is_new=verb == "make")
     plan: list[dict[str, Any]] = [
@@ -281,6 +276,5 @@ async def _put(
     for place, config in pairs:
         await admin.topics.put(shell.calls, place.address, config, attributes, force=force)
     if wanted.get("order") is not None or any(config.order for _, config in pairs):
-        queues = {await broker_name(shell, place): config.write_queue_nums * config.order for place, config in pairs}
-        await admin.topics.put_order(shell.calls, name, queues)
+        await put_order(shell.calls, pairs)
     shell.rows(plan)
