@@ -55,6 +55,26 @@ class Dashboard:
             assert answer.status_code == 200, answer.text
             return answer.json()
 
+    async def post(self, path: str, body: Any) -> httpx.Response:
+        """What the API answers to a program below the cluster."""
+        async with self.program() as client:
+            return await client.post(f"/api/v1/{CLUSTER}{path}", json=body)
+
+    async def plan(self, path: str, **wanted: Any) -> Any:
+        """What an action would do."""
+        answer = await self.post(f"{path}:plan", wanted)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def apply(self, path: str, plan: Any) -> Any:
+        """How an action ended, with its name typed where one is wanted."""
+        answer = await self.post(f"{path}:apply", {"plan": plan["plan"], "confirm": plan["confirm"]})
+        found = answer.json()
+        while answer.status_code == 202 and found["state"] == "running":
+            found = await self.figures(f"/results/{found['id']}")
+        assert answer.status_code in (200, 202), answer.text
+        return found
+
     async def until(self, path: str, condition: Any) -> Any:
         """Ask again and again until what the API gives is so."""
         found = await self.figures(path)
@@ -77,7 +97,8 @@ async def running_dashboard(
     tokens.write_text(f"{PROGRAM}\n", "utf-8")
     reach = ClientConfig(name_servers=tuple(world.name_servers), tls=tls)
     others = {name: ClientConfig(name_servers=tuple(one.name_servers)) for name, one in (further or {}).items()}
-    config = DashboardConfig(clusters={CLUSTER: reach} | others, port=0, api_token_file=tokens, every_s=0.1, **settings)
+    own: dict[str, Any] = {"port": 0, "api_token_file": tokens, "every_s": 0.1, "state_dir": folder / "dashboard"}
+    config = DashboardConfig(clusters={CLUSTER: reach} | others, **(own | settings))
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop, rng = asyncio.Event(), random.Random(5)
     task = asyncio.create_task(

@@ -30,6 +30,8 @@ async def test_a_stranger_finds_its_way_by_the_document(world: World, dashboard:
         assert document["openapi"].startswith("3.1")
         answered = set()
         for path, methods in document["paths"].items():
+            if "get" not in methods or "results" in path:
+                continue  # test_actions.py posts them
             values["name"] = "billing" if "groups" in path else "orders"
             answer = await program.get(path.format(**values))
             if "stack" in path:

@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.client.config import ClientConfig
 from pyromq.dashboard.server import DashboardConfig
-from pyromq.dashboard.web.app import own_path
+from pyromq.dashboard.web.answers.login import own_path
 from pyromq.dashboard.web.sessions import IDLE_S, LONGEST_S, Sessions
 from pyromq.errors import ConfigError
 from pyromq.testing.clock import ManualClock
@@ -131,7 +131,9 @@ def test_sessions_end_by_age_and_by_idleness() -> None:
 def test_an_address_for_all_takes_a_word_of_yours(tmp_path: Path) -> None:
     reach = {"local": ClientConfig(name_servers=("127.0.0.1:9876",))}
     with pytest.raises(ConfigError, match="--insecure"):
-        DashboardConfig(clusters=reach, host="0.0.0.0")
+        DashboardConfig(clusters=reach, host="0.0.0.0", state_dir=tmp_path)
     with pytest.raises(ConfigError, match="begins with a slash"):
-        DashboardConfig(clusters=reach, base="mq/")
-    DashboardConfig(clusters=reach, host="0.0.0.0", insecure=True)
+        DashboardConfig(clusters=reach, base="mq/", state_dir=tmp_path)
+    DashboardConfig(clusters=reach, host="0.0.0.0", insecure=True, state_dir=tmp_path)
+    with pytest.raises(ConfigError, match="--state-dir"):
+        DashboardConfig(clusters=reach)

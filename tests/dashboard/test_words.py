@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from string import Formatter
@@ -10,25 +11,50 @@ import pytest
 
 import pyromq.dashboard
 from pyromq.dashboard.watch.user_views import LOGIN_WORDS, TOO_MANY
-from pyromq.dashboard.web.routes import AREAS, NAV, ROUTES
+from pyromq.dashboard.web.routes import ACTIONS, AREAS, NAV, VIEWS
 from pyromq.dashboard.web.words import ENGLISH, LANGUAGES, catalogue, chosen, parts
 
 ROOM = Path(pyromq.dashboard.__path__[0])
 TEMPLATES = sorted((ROOM / "templates").glob("*.html"))
 CALLED = re.compile(r"""\b_\(\s*(['"])(?P<text>.+?)\1\s*[,)]""")
-PLAIN = {"PyroMQ", "API", "openapi.json", "OpenAPI", "api", "clusters"}  # names, the same in every language
+PLAIN = {
+    "PyroMQ",
+    "API",
+    "POST",
+    "plan",
+    "apply",
+    "openapi.json",
+    "OpenAPI",
+    "api",
+    "clusters",
+}  # names, the same in every language
 
 
 def used() -> set[str]:
     """Return every text that a page looks up."""
-    files = [*TEMPLATES, *ROOM.rglob("*.py")]
-    found = {match["text"] for path in files for match in CALLED.finditer(path.read_text("utf-8"))}
+    code = sorted(ROOM.rglob("*.py"))
+    found = {match["text"] for path in [*TEMPLATES, *code] for match in CALLED.finditer(path.read_text("utf-8"))}
+    found |= {text for path in code for text in sentences(path.read_text("utf-8"))}
     found |= {match["text"] for match in re.finditer(r"""words\((['"])(?P<text>.+?)\1""", _source("rendering.py"))}
     found |= set(re.findall(r'"(\{n\} \w+)"', _source("rendering.py")))
-    found |= set(re.findall(r'fault = "(.+?)"', _source("app.py"))) | {route.summary for route in ROUTES}
-    found |= {entry.label for entry in NAV}
+    found |= set(re.findall(r'fault = "(.+?)"', _source("answers/login.py")))
+    found |= {view.summary for view in VIEWS} | {one.summary for one in ACTIONS} | {entry.label for entry in NAV}
+    found |= {column.label for route in ACTIONS for column in route.columns}
+    found |= {text for route in ACTIONS for field in route.fields for text in (field.label, field.hint) if text}
     found |= {TOO_MANY, *LOGIN_WORDS.values()}
     return found | {"yes", "no"}  # by `_(row.order)`
+
+
+def sentences(text: str) -> set[str]:
+    """Return the literals that `sentence` is called with, those of several lines as one."""
+    return {
+        str(call.args[0].value)
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "sentence"
+        and isinstance(call.args[0], ast.Constant)
+    }
 
 
 def _source(name: str) -> str:

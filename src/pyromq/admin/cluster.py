@@ -78,3 +78,10 @@ async def let_be_written(calls: Calls, name_server: str, broker_name: str, *, ma
     if may:
         return (await calls.ask(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, broker)).header.add_topic_count
     return (await calls.ask(name_server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker)).header.wipe_topic_count
+
+
+async def check_name_servers(calls: Calls) -> None:
+    """Ask every name server for something: what is to be changed in each of them fails before its first change, if one
+    does not answer."""
+    for address in calls.session.config.name_servers:
+        await calls.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)

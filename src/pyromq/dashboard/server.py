@@ -7,7 +7,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,17 +18,23 @@ from .. import logs
 from ..admin.calls import Calls
 from ..admin.replicas import ReadElectedState
 from ..ambient import Clock
+from ..audit.opening import audit_log
+from ..audit.settings import AuditSettings
 from ..client.config import ClientConfig
 from ..client.connect.session import Session
 from ..errors import ConfigError
+from ..machine.helper_threads import helper_threads
 from ..supervision import Loops
 from ..transport.address import format_address, warn_of_strangers
+from .acting.kept_plans import KeptPlans
+from .acting.works import NoTrail, Trail, Works
 from .watch.history import History
 from .watch.user_views import UserViews
 from .watch.watched import ClusterWatch
 from .watch.watcher import LEAST_S, Watcher, empty_snapshot
-from .web.app import Site, application
+from .web.app import application
 from .web.sessions import Sessions
+from .web.site import Site, SiteLimits
 
 log = logs.get("pyromq.dashboard")
 
@@ -43,7 +49,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 class DashboardConfig:
     """`clusters`: by a name of the user's, how to reach its name servers. `hosts`: further names under which the
     dashboard is asked. `base`: the path before all others, without a slash at its end. `every_s`: between two looks,
-    at least."""
+    at least. `state_dir`: folder of the audit log, without which nothing can be changed."""
 
     clusters: Mapping[str, ClientConfig]
     host: str = "127.0.0.1"
@@ -53,10 +59,14 @@ class DashboardConfig:
     api_token_file: Path | None = None
     insecure: bool = False
     every_s: float = LEAST_S
+    state_dir: Path | None = None
+    limits: SiteLimits = field(default_factory=SiteLimits)
 
     def __post_init__(self) -> None:
         if not self.clusters:
             raise ConfigError("no cluster is named: give a name server, as in -n 127.0.0.1:9876")
+        if self.state_dir is None and not self.limits.read_only:
+            raise ConfigError("there is no folder for the audit log: give --state-dir FOLDER, or --read-only")
         if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
             raise ConfigError(f"base path {self.base!r}: it begins with a slash and ends without one, as in /mq")
         if not self.insecure and f"{self.host}" not in ("127.0.0.1", "::1", "localhost"):
@@ -113,7 +123,19 @@ async def run(
             )
             await stack.enter_async_context(_ending(sessions, views, clock, loops))
             hosts = LOOPBACK | {config.host.lower()} | {name.lower() for name in config.hosts}
-            app = application(Site(watched, sessions, views, config.base), hosts)
+            trail = await stack.enter_async_context(_trail(config, clock))
+            works = Works(word, clock.now_ms, trail)
+            stack.push_async_callback(works.close)
+            site = Site(
+                watched=watched,
+                sessions=sessions,
+                views=views,
+                plans=KeptPlans(word, clock.monotonic),
+                works=works,
+                limits=config.limits,
+                base=config.base,
+            )
+            app = application(site, hosts)
             server = _Server(
                 uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none")
             )
@@ -140,6 +162,19 @@ def _listening(config: DashboardConfig) -> Any:
         ) from None
     with listener:
         yield listener
+
+
+@asynccontextmanager
+async def _trail(config: DashboardConfig, clock: Clock) -> AsyncIterator[Trail]:
+    """Keep the audit log open in a file of its own; a dashboard that only shows writes none."""
+    if config.state_dir is None:
+        yield NoTrail()
+        return
+    settings = AuditSettings(audit_folder=config.state_dir / "audit")
+    with helper_threads(1) as run_blocking:
+        async with audit_log("dashboard", settings, config.state_dir, clock, run_blocking) as trail:
+            assert trail is not None  # it is switched on
+            yield trail
 
 
 @asynccontextmanager

@@ -6,7 +6,16 @@ from tests.client.world import World
 from tests.dashboard.running import Dashboard
 from tests.dashboard.test_api import fill
 
-PATHS = ("/topics", "/topics/orders", "/groups", "/groups/billing")
+PATHS = (
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/change",
+    "/topics/orders/delete",
+    "/create/topic",
+    "/groups",
+    "/groups/billing",
+    "/groups/billing/delete",
+)
 IN_JOURNEYS = ("stack",)  # by name: opened there alone, since it needs a member that is online
 
 

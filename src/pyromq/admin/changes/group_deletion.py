@@ -19,7 +19,7 @@ SENT_BY_ID = "PYROMQ_DLQ"  # namespace of the name servers' table: by group, the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOnBroker:
+class GroupPart:
     """What a broker has of a group. `offsets`: queues that it has an offset in; `retries`: of `lag`, those to be tried
     again."""
 
@@ -35,7 +35,7 @@ class GroupOnBroker:
 class GroupParts:
     """What deleting a group would take. `by_proxy`: members that brokers do not know, by their proxy."""
 
-    on_brokers: list[GroupOnBroker]
+    on_brokers: list[GroupPart]
     by_proxy: dict[str, int]
 
     @property
@@ -57,7 +57,7 @@ async def parts_of_group(calls: Calls, places: Sequence[BrokerPlace], name: str)
     for place in places:
         here = [row for row in rows if row["broker"] == place.name]
         found.append(
-            GroupOnBroker(
+            GroupPart(
                 place=place,
                 members=len(online[place.name].connection_set) if place.name in online else 0,
                 offsets=len(here),

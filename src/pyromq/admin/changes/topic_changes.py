@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .topic_queues import Pairs
 
 DEFAULT_QUEUES = 8  # on each broker
+TYPE = "message.type"  # the attribute that says which messages a topic takes
+TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
+MOST_QUEUES = 1 << 16  # of a topic on one broker: more are refused
 GUARD = "validateSystemTopicWhenUpdateTopic"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicOnBroker:
+class TopicPart:
     """What a broker has of a topic. `groups`: those that consume it there."""
 
     place: BrokerPlace
@@ -23,10 +23,10 @@ class TopicOnBroker:
     groups: list[str]
 
 
-async def parts_of(calls: Calls, places: Iterable[BrokerPlace], name: str) -> list[TopicOnBroker]:
+async def parts_of(calls: Calls, places: Iterable[BrokerPlace], name: str) -> list[TopicPart]:
     """Return what deleting the topic would take, on those of the brokers that have it."""
     return [
-        TopicOnBroker(
+        TopicPart(
             place,
             (await topics.stats(calls, place.address, name)).count,
             await topics.groups(calls, place.address, name),

@@ -43,6 +43,13 @@ DEFAULT_PORT = 8082
     type=click.Path(path_type=Path, dir_okay=False),
     help="Tokens of programs for the API, a line each.",
 )
+@click.option("--read-only", is_flag=True, help="Only show: nobody changes anything by this dashboard.")
+@click.option("--hide-bodies", is_flag=True, help="Show nobody the bodies of messages.")
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of its audit log, who changed what.  [~/pyromq-dashboard]",
+)
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although it speaks HTTP.")
 @tls_options
 def dashboard(
@@ -52,6 +59,9 @@ def dashboard(
     base: str,
     api_token_file: Path | None,
     insecure: bool,
+    read_only: bool,
+    hide_bodies: bool,
+    state_dir: Path | None,
     **tls: Any,
 ) -> None:
     """Show clusters in a browser: how they are, their topics, groups and clients. Needs pyromq[dashboard]."""
@@ -69,22 +79,23 @@ def dashboard(
         host, port = parse_address(listen)
     except ValueError as fault:
         raise click.BadParameter(str(fault), param_hint="--listen") from None
-    loop.run(_serve(clusters, host, port, hosts, base, api_token_file, insecure, tls))
+    own: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "hosts": hosts,
+        "base": base,
+        "api_token_file": api_token_file,
+        "insecure": insecure,
+        "state_dir": state_dir or Path.home() / "pyromq-dashboard",
+    }
+    loop.run(_serve(clusters, own, {"read_only": read_only, "hide_bodies": hide_bodies}, tls))
 
 
-async def _serve(
-    clusters: dict[str, str],
-    host: str,
-    port: int,
-    hosts: tuple[str, ...],
-    base: str,
-    api_token_file: Path | None,
-    insecure: bool,
-    tls: dict[str, Any],
-) -> None:
+async def _serve(clusters: dict[str, str], own: dict[str, Any], limits: dict[str, bool], tls: dict[str, Any]) -> None:
     from ...ambient import SystemClock, secret_word, system_random
     from ...client.config import ClientConfig, name_servers
     from ...dashboard.server import DashboardConfig, run
+    from ...dashboard.web.site import SiteLimits
     from ..cluster.elected_sets import add_elected_state
     from ..terminal.options import take_tls
     from .stopping import stop_on_signals
@@ -100,12 +111,8 @@ async def _serve(
             )
             for name, addresses in clusters.items()
         },
-        host=host,
-        port=port,
-        hosts=hosts,
-        base=base,
-        api_token_file=api_token_file,
-        insecure=insecure,
+        limits=SiteLimits(**limits),
+        **own,
     )
     await run(
         config,

@@ -126,7 +126,4 @@ async def check_sendable(shell: Shell, topics: Iterable[str]) -> None:
 
 async def check_name_servers(shell: Shell) -> None:
     """Fail unless every name server answers: each of them is to be changed."""
-    from ...protocol.requests import RequestCode
-
-    for address in shell.session.config.name_servers:
-        await shell.calls.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+    await admin.cluster.check_name_servers(shell.calls)

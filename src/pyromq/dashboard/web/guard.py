@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .problems import problem
-from .sessions import Sessions
+from .sessions import Sessions, WebSession
 
 COOKIE = "pyromq_session"
 POLICY = (
@@ -61,12 +61,15 @@ class Guard:
         by_token = self.sessions.of_token(bearer) if bearer else None
         if by_token is not None or self.sessions.is_program(bearer):
             state["form_token"], state["view"] = "", None if by_token is None else by_token.view
+            state["owner"] = by_token or bearer
+            state["came_by"] = "program" if by_token is None else _came_by(by_token)
             return None
         if request.method not in _SAFE and (why := _foreign(request)):
             return problem(403, why)
         session = self.sessions.find(request.cookies.get(COOKIE, ""))
         if session is not None:
             state["form_token"], state["view"], state["session"] = session.form_token, session.view, session
+            state["owner"], state["came_by"] = session, _came_by(session)
             return None
         if path.startswith(_OPEN):
             return None
@@ -74,6 +77,10 @@ class Guard:
             return problem(401, "log in first, or send a token as Authorization: Bearer (page API, --api-token-file)")
         goal = quote(request.url.path, safe="/")
         return RedirectResponse(f"{self.base}/login?next={goal}", 303)
+
+
+def _came_by(session: WebSession) -> str:
+    return "link" if session.view is None else "user"
 
 
 def _host_name(host: str) -> str:

@@ -6,23 +6,42 @@ from typing import Any
 
 import msgspec
 
-from .routes import ROUTES
-from .tables import ViewRoute
+from .answers.action_api import ApplyWanted, PlanShown, WorkShown
+from .routes import ACTIONS, VIEWS
+from .tables import ActionRoute, ViewRoute
 
+_WORD, _NUMBER = {"type": "string"}, {"type": "integer"}
 PROBLEM = {
     "type": "object",
-    "properties": {"title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"}},
+    "properties": {
+        "title": _WORD,
+        "status": _NUMBER,
+        "detail": _WORD,
+        "code": _NUMBER | {"description": "RocketMQ's, where a server refused"},
+        "broker": _WORD,
+        "hint": _WORD,
+        "denied": {"type": "object", "properties": {"user": _WORD, "resource": _WORD, "action": _WORD}},
+        "moved": {"type": "array", "items": _WORD, "description": "of 409: what has changed since the plan"},
+    },
     "required": ["title", "status", "detail"],
 }
 
 
 def document(base: str) -> dict[str, Any]:
     """Return the document of the API below this path."""
-    types = [route.gives for route in ROUTES]
+    shared = (PlanShown, ApplyWanted, WorkShown)
+    types = [*(route.gives for route in VIEWS), *(route.wants for route in ACTIONS), *shared]
     schemas, parts = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    of_views, of_actions = schemas[: len(VIEWS)], schemas[len(VIEWS) : -len(shared)]
+    plan, apply, work = schemas[-len(shared) :]
+    below = f"{base}/api/v1/{{cluster}}"
     paths: dict[str, Any] = {f"{base}/api/v1/clusters": {"get": _clusters()}}
-    for route, schema in zip(ROUTES, schemas, strict=True):
-        paths[f"{base}/api/v1/{{cluster}}{route.path}"] = {"get": _operation(route, schema)}
+    for view, schema in zip(VIEWS, of_views, strict=True):
+        paths[f"{below}{view.path}"] = {"get": _operation(view, schema)}
+    for action, wants in zip(ACTIONS, of_actions, strict=True):
+        paths[f"{below}{action.path}:plan"] = {"post": _posted(action, "plan", wants, {"200": plan})}
+        paths[f"{below}{action.path}:apply"] = {"post": _posted(action, "apply", apply, {"200": work, "202": work})}
+    paths[f"{below}/results/{{id}}"] = {"get": _result(work)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "PyroMQ dashboard", "version": "1", "description": DESCRIPTION},
@@ -50,11 +69,33 @@ def _clusters() -> dict[str, Any]:
     }
 
 
+def _result(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "operationId": "result",
+        "summary": "How an action ended, or how far it is",
+        "parameters": _path_parameters(["cluster", "id"]),
+        "responses": _responses(schema),
+    }
+
+
+def _posted(route: ActionRoute, what: str, wants: dict[str, Any], gives: dict[str, Any]) -> dict[str, Any]:
+    said = {"plan": "what would be done; nothing is changed", "apply": "do what a plan says, unless it has moved (409)"}
+    return {
+        "operationId": f"{route.name}-{what}",
+        "summary": f"{route.summary}: {said[what]}",
+        "parameters": _path_parameters(["cluster", *route.parameters]),
+        "requestBody": {"required": True, "content": {"application/json": {"schema": wants}}},
+        "responses": {number: _responses(schema)["200"] for number, schema in gives.items()}
+        | {"default": _responses({})["default"]},
+    }
+
+
+def _path_parameters(names: list[str]) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
 def _operation(route: ViewRoute, schema: dict[str, Any]) -> dict[str, Any]:
-    names = ["cluster", *route.parameters]
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-    ]
+    parameters = _path_parameters(["cluster", *route.parameters])
     if route.query is not None:
         described = msgspec.json.schema(route.query)["$defs"][route.query.__name__]["properties"]
         parameters += [{"name": name, "in": "query", "schema": one} for name, one in described.items()]

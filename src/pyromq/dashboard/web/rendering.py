@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from ...model.foreign_text import visible
 from ...text.values import size
+from ..acting.plan import Sentence
 from ..watch.figures import FigureTotal, Unknown
 from .charts import chart
 from .words import Words
@@ -39,6 +40,8 @@ def environment() -> Environment:
         "missing": missing,
         "is_unknown": lambda value: isinstance(bare(value), Unknown),
         "why": _why,
+        "in_words": in_words,
+        "is_sentence": lambda value: isinstance(value, Sentence),
     }
     found.globals |= {"chart": chart}
     return found
@@ -53,6 +56,10 @@ def _shown(value: Any) -> Any:
 def _why(value: Any) -> str:
     found = bare(value)
     return found.unknown if isinstance(found, Unknown) else ""
+
+
+def in_words(said: Sentence, words: Words) -> str:
+    return words(said.text, **said.values)
 
 
 def bare(value: Any) -> Any:

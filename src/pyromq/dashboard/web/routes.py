@@ -7,8 +7,9 @@ A path of the API is the page's below `/api/v1`. An area has its own module, cat
 from __future__ import annotations
 
 from .pages import access, alerting, care, cluster, data, messages
-from .tables import NavEntry, ViewRoute
+from .tables import ActionRoute, NavEntry, ViewRoute
 
 AREAS = (cluster.AREA, data.AREA, messages.AREA, care.AREA, alerting.AREA, access.AREA)
-ROUTES: tuple[ViewRoute, ...] = tuple(route for area in AREAS for route in area.routes)
+VIEWS: tuple[ViewRoute, ...] = tuple(route for area in AREAS for route in area.views)
+ACTIONS: tuple[ActionRoute, ...] = tuple(route for area in AREAS for route in area.actions)
 NAV: tuple[NavEntry, ...] = tuple(sorted((entry for area in AREAS for entry in area.nav), key=lambda entry: entry.rank))

@@ -8,7 +8,7 @@ from ..tables import Area, NavEntry, ViewRoute
 
 AREA = Area(
     name="cluster",
-    routes=(
+    views=(
         ViewRoute("overview", "", overview.overview, overview.Overview, "How the cluster is", page="overview.html"),
         ViewRoute("brokers", "/brokers", pages.brokers, pages.BrokersPage, "Brokers", page="brokers.html"),
         ViewRoute(
