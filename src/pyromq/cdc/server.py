@@ -18,6 +18,7 @@ from ..client.connect.tls_choice import from_environment
 from ..config import Loaded
 from ..errors import ConfigError
 from ..files import make_folder
+from .beginning import begin_behind
 from .capture import Capture
 from .config import CdcConfig
 from .databases import open_snapshot, open_source
@@ -48,10 +49,12 @@ async def run(
     with only_one(config.state_dir):
         file = StateFile(config.state_dir, config.name)
         state = file.load()
+        history = SchemaHistory(config.state_dir).load(state.lines_noted)
         async with Client(client_config(config), clock=clock, rng=rng) as client:
             target = Target(client, f"cdc.{config.name}")
             await say_promise(target, config.rules)
-            history = SchemaHistory(config.state_dir).load(state.lines_noted)
+            if not state.epoch:
+                await begin_behind(target, state, config.rules)
             rounds = Rounds(state, file, history, config.rules, target, clock, run_blocking)
             capture = Capture(
                 rounds=rounds,

@@ -8,7 +8,6 @@ time, and on Apache's brokers too. While a broker is away, the capture waits: th
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,25 +25,22 @@ from ...client.produce.outgoing import BatchItem, Packing, pack_batch, pack_item
 from ...client.produce.queue_choice import always
 from ...client.produce.sending import Sender, SendPolicy
 from ...model.codes import ResponseCode
-from ...model.message import Property, StoredMessage
-from ...model.wire_text import whole_number
+from ...model.message import Property
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.topics import TopicConfig
 from ..changes import CaptureError
 from ..state import BatchPlace
 from .captured import Captured
+from .queue_ends import Furthest, end_of, furthest_in, stored_of
 
 T = TypeVar("T")
 
 log = logs.get("pyromq.cdc")
 
-_END_MESSAGES = 32  # messages of a queue's end, where others write to it too
 _WARN_EVERY_S = 10.0
 _SEND_S = 10.0
 _PACKING = Packing(compression=None)
-_ALL = 1 << 30
 _MADE_AGAIN_S = 2.0  # for name servers to learn of a topic
-_OURS = re.compile(r"(?P<producer>.+?)(?::(?P<part>\d+))?/(?P<epoch>\d+)/(?P<number>\d+)(?:/(?P<place>\d+))?")
 
 
 @dataclass(slots=True)
@@ -179,14 +175,19 @@ class Target:
 
     async def _stored(self, queue: MessageQueue, epoch: int, sequence: int) -> int:
         """Return how many messages of a batch its queue has: all of them if it has something newer of ours."""
-        calls = Calls(self.client.session)
-        address = await self.client.session.master(queue)
-        end = await admin.offsets.end(calls, address, queue.topic, queue.queue_id)
-        first = max(0, end - _END_MESSAGES)
-        if first == end:
-            return 0
-        page = await admin.messages.read_queue(calls, address, queue.topic, queue.queue_id, first, most=_END_MESSAGES)
-        return stored_of(page.messages, self.producer, epoch, sequence)
+        return stored_of(await end_of(self.client.session, queue), self.producer, epoch, sequence)
+
+    async def furthest(self, may_be_ours: Callable[[str], bool]) -> Furthest:
+        """Return how far the topics that may be ours show this source to have come. Waits while brokers are away."""
+        names = await self._until_done(self._topics, "the list of topics")
+        found = Furthest()
+        for topic in filter(may_be_ours, names):
+            ends = partial(furthest_in, self.client.session, topic, self.producer)
+            found = found.and_also(await self._until_done(ends, f"the ends of topic {topic}"))
+        return found
+
+    async def _topics(self) -> list[str]:
+        return await admin.topics.names(Calls(self.client.session))
 
     async def windows(self, topic: str) -> dict[str, bool]:
         """Return for each broker of a topic whether it recognises repeats."""
@@ -231,7 +232,7 @@ class Target:
                 f"another capture of this source has taken over: {fault}. Two must not run at once; stop one of them"
             ) from fault
         if fault.code == ResponseCode.NO_PERMISSION:
-            raise CaptureError(f"brokers do not let the capture send: {fault}") from fault
+            raise CaptureError(f"brokers do not let the capture send, or read what it sent: {fault}") from fault
 
     async def _make_again(self, what: str) -> None:
         """Make the topics that were deleted under the capture, as they were."""
@@ -250,22 +251,3 @@ class Target:
                         TopicConfig(topic_name=topic, read_queue_nums=most, write_queue_nums=most),
                     )
             await self.client.session.clock.sleep(_MADE_AGAIN_S)
-
-
-def stored_of(messages: Sequence[StoredMessage], producer: str, epoch: int, sequence: int) -> int:
-    """Return how many messages of a batch are among those at the end of its queue.
-
-    Something newer of the same producer means that the whole batch is there: batches of a queue follow one another.
-    """
-    for message in reversed(messages):
-        found = _OURS.fullmatch(message.properties.get(Property.SEND_ID, ""))
-        if found is None or found["producer"] != producer:
-            continue
-        other_epoch, number = whole_number(found["epoch"]) or 0, whole_number(found["number"]) or 0
-        of = number if found["part"] is None else whole_number(found["part"]) or 0
-        if (other_epoch, of) > (epoch, sequence):
-            return _ALL
-        if (other_epoch, of) == (epoch, sequence):
-            return 1 + (number if found["part"] is not None else whole_number(found["place"] or "0") or 0)
-        return 0
-    return 0

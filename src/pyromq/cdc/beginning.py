@@ -1,0 +1,47 @@
+"""How a capture begins that has no state: behind what brokers have of its source.
+
+Sinks drop what is numbered no higher than what they have, and brokers refuse whoever is older than the last one. So a
+capture whose stateDir was lost must not begin at 0 again: the ends of the queues tell where it was.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from .. import logs
+from ..client.errors import Error
+from ..model.codes import ResponseCode
+from .changes import CaptureError
+from .outgoing.target import Target
+from .rules import Rules
+from .state import CaptureState
+
+log = logs.get("pyromq.cdc")
+
+
+async def begin_behind(target: Target, state: CaptureState, rules: Rules) -> None:
+    """Have numbers and epochs go on behind those that topics have of this source."""
+    try:
+        found = await target.furthest(lambda topic: may_be_ours(topic, rules))
+    except CaptureError as fault:
+        if not isinstance(fault.__cause__, Error) or fault.__cause__.code != ResponseCode.NO_PERMISSION:
+            raise
+        log.warning(
+            "there is no state, and brokers do not show whether this source was captured before. If it was, sinks drop "
+            "events with numbers that they have had: let the user list and read its topics, or give them new ones",
+            fault=fault,
+        )
+        return
+    state.number, state.epoch = found.number, found.epoch
+    if found.epoch:
+        log.warning(
+            "there is no state, and this source was captured before: numbers go on behind those in its topics, and all "
+            "rows are read again. Rows that were deleted meanwhile stay in sinks, since no event tells of them",
+            number=found.number,
+        )
+
+
+def may_be_ours(topic: str, rules: Rules) -> bool:
+    """Return whether a topic may have events of a capture with these rules, whatever tables there were."""
+    renamed = (each.partition("=")[2] for each in rules.rename)
+    return topic in renamed or fnmatchcase(topic, f"{rules.prefix}-*")
