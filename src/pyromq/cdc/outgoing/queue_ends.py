@@ -64,7 +64,7 @@ async def furthest_in(session: Session, topic: str, producer: str) -> Furthest:
         for first in _backwards(end):
             messages = await _read(calls, address, queue, first, min(end, first + _END_MESSAGES))
             if ours := [each for each in messages if _matched(each, producer) is not None]:
-                found = found.and_also(_told(ours[-1], producer))
+                found = found.and_also(_furthest_by(ours[-1], producer))
                 break
     return found
 
@@ -79,7 +79,7 @@ def _matched(message: StoredMessage, producer: str) -> re.Match[str] | None:
     return found if found is not None and found["producer"] == producer else None
 
 
-def _told(message: StoredMessage, producer: str) -> Furthest:
+def _furthest_by(message: StoredMessage, producer: str) -> Furthest:
     found = _matched(message, producer)
     number = whole_number(message.properties.get(NUMBER_PROPERTY, ""), 0) or 0
     return Furthest(number + 1, 0 if found is None else whole_number(found["epoch"]) or 0)
