@@ -32,6 +32,7 @@ from .watch.history import History
 from .watch.user_views import UserViews
 from .watch.watched import ClusterWatch
 from .watch.watcher import LEAST_S, Watcher, empty_snapshot
+from .web.answers.fragments import Fragments
 from .web.app import application
 from .web.sessions import Sessions
 from .web.site import Site, SiteLimits
@@ -133,6 +134,8 @@ async def run(
                 plans=KeptPlans(word, clock.monotonic),
                 works=works,
                 limits=config.limits,
+                fragments=Fragments(clock.monotonic),
+                life=word(),
                 base=config.base,
             )
             app = application(site, hosts)

@@ -19,19 +19,24 @@ function localTimes(root) {
 
 let live = true;
 let asking = null;
+let have = { address: "", tag: "" }; // which parts are shown: they come again only if they are others
 
 async function refresh() {
   if (!live || document.hidden || asking) return;
   asking = new AbortController();
+  const headers = { "X-Fragment": "1" };
+  if (have.address === location.href) headers["If-None-Match"] = have.tag;
   try {
-    const answer = await fetch(location.href, { signal: asking.signal, headers: { "X-Fragment": "1" } });
+    const answer = await fetch(location.href, { signal: asking.signal, headers });
     if (answer.redirected) return location.reload(); // the session has ended
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(trusted(await answer.text()), "text/html");
+    let isWhole = true;
     for (const part of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(part.id);
-      if (next && next.innerHTML !== part.dataset.was) swap(part, next);
+      if (next && next.innerHTML !== part.dataset.was) isWhole = swap(part, next) && isWhole;
     }
+    if (isWhole) have = { address: location.href, tag: answer.headers.get("ETag") ?? "" };
   } catch {
     // the dashboard is away: what stands there stays, and the next try tells
   } finally {
@@ -41,8 +46,8 @@ async function refresh() {
 
 function swap(part, next) {
   const was = next.innerHTML;
-  if (part.contains(document.activeElement) && document.activeElement.matches("input, button, select")) return;
-  if (part.matches(":hover") && part.querySelector(".tip:not([hidden])")) return;
+  if (part.contains(document.activeElement) && document.activeElement.matches("input, button, select")) return false;
+  if (part.matches(":hover") && part.querySelector(".tip:not([hidden])")) return false;
   const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const scrolled = part.querySelector(".scroll")?.scrollLeft ?? 0;
   part.replaceChildren(...document.adoptNode(next).childNodes);
@@ -50,6 +55,7 @@ function swap(part, next) {
   localTimes(part);
   if (scrolled) part.querySelector(".scroll").scrollLeft = scrolled;
   if (focused) [...part.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  return true;
 }
 
 // --- charts ----------------------------------------------------------------------------------------------------------

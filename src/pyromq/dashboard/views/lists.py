@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from ...text.similar import closest
 from ..watch.figures import FigureTotal, Unknown
 
 R = TypeVar("R")
@@ -25,6 +26,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     page: int = 1
     per_page: int = SHOWN_ROWS
     system: bool = False  # also what belongs to the system
+    fields: str = ""  # of the API: only these columns, with commas between
 
 
 class Listing(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
@@ -54,6 +56,19 @@ def listing(rows: Sequence[R], wanted: ListQuery, name: Callable[[R], str], defa
     page = min(max(1, wanted.page), pages)
     shown = found[(page - 1) * most : page * most]
     return Listing(rows=shown, found=len(found), total=len(rows), page=page, pages=pages, sort=sort)
+
+
+def with_fields(found: Any, fields: str) -> Any:
+    """Return what a view found with only these columns in its rows. msgspec.ValidationError: there is no such one."""
+    wanted, plain = [name.strip() for name in fields.split(",") if name.strip()], msgspec.to_builtins(found)
+    for part in (plain, *plain.values()):
+        if isinstance(part, dict) and isinstance(part.get("rows"), list):
+            rows: list[dict[str, Any]] = part["rows"]
+            known = rows[0].keys() if rows else wanted
+            if unknown := [name for name in wanted if name not in known]:
+                raise msgspec.ValidationError(f"fields: no column {unknown[0]!r}.{closest(unknown[0], known)}")
+            part["rows"] = [{name: row[name] for name in wanted} for row in rows]
+    return plain
 
 
 def _bare(value: Any) -> Any:

@@ -23,11 +23,12 @@ from ..acting.works import Works
 from ..views.missing import NotThere
 from ..watch.user_views import UserView, UserViews
 from ..watch.watched import ClusterWatch
+from .answers.fragments import Fragments
 from .forms import BadForm, fields
 from .rendering import environment
 from .routes import NAV
 from .sessions import Sessions
-from .words import LANGUAGES, chosen
+from .words import LANGUAGES, Words, chosen
 
 log = logs.get("pyromq.dashboard")
 THEMES = ("auto", "light", "dark")
@@ -53,6 +54,8 @@ class Site:
     plans: KeptPlans
     works: Works
     limits: SiteLimits
+    fragments: Fragments
+    life: str  # another after each start, as numbers of snapshots begin anew then
     base: str
     templates: Environment = field(default_factory=environment)
 
@@ -87,18 +90,24 @@ class Site:
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def page(self, request: Request, template: str, status: int, **values: Any) -> Response:
-        text = self.rendered(request, template, form_token=form_token_of(request), is_fragment=False, **values)
+        text = self._rendered(request, template, form_token=form_token_of(request), is_fragment=False, **values)
         return Response(text, status, media_type="text/html; charset=utf-8")
 
-    def rendered(self, request: Request, template: str, **values: Any) -> str:
-        """Return the text of a page, or of a fragment of it, which no form's token is in."""
-        words = chosen(request.cookies.get("lang", ""), request.headers.get("accept-language", ""))
+    def fragment(self, request: Request, template: str, **values: Any) -> str:
+        """Return the parts of a page that are kept fresh. No form's token is in it, since many sessions share it."""
+        return self._rendered(request, template, form_token="", is_fragment=True, **values)
+
+    def words(self, request: Request) -> Words:
+        """Return the texts in the language of who asks."""
+        return chosen(request.cookies.get("lang", ""), request.headers.get("accept-language", ""))
+
+    def _rendered(self, request: Request, template: str, **values: Any) -> str:
         theme = request.cookies.get("theme", "auto")
         view, watched = view_of(request), self.clusters(request)
         name = request.path_params.get("cluster", next(iter(watched)))
         cluster = watched.get(name) or next(iter(watched.values()))
         return self.templates.get_template(template).render(
-            _=words,
+            _=self.words(request),
             theme=theme if theme in THEMES else "auto",
             base=self.base,
             home=self.address_of(cluster),

@@ -22,7 +22,8 @@ from ..watch.watched import ClusterWatch
 class ViewRoute:
     """`path` stands below the cluster's name. `view` is called with the cluster, the values of the path's parameters
     and the query, if it has one, and returns what `gives` says. `below`: the entry of the navigation that leads here,
-    where it is not the route's own. `for_visitor`: the view wants to know who asks, as `visitor=`."""
+    where it is not the route's own. `for_visitor`: the view wants to know who asks, as `visitor=`.
+    `of_snapshot`: it shows the snapshot and the checks alone: while these are the same, the API needs no work."""
 
     name: str
     path: str
@@ -34,6 +35,7 @@ class ViewRoute:
     below: str = ""
     role: str = READER
     for_visitor: bool = False
+    of_snapshot: bool = False
 
     @property
     def parameters(self) -> list[str]:

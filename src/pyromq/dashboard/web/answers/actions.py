@@ -18,7 +18,7 @@ from ...views.missing import NotThere
 from ..forms import BadForm, Pairs, pairs, shown_values, wanted_of
 from ..site import EXPECTED, Site, form_token_of, judged
 from ..tables import ActionRoute
-from . import action_api
+from . import action_api, fragments
 from .planned import WAIT_S, applied, planned, renewed
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -120,6 +120,8 @@ def result_page(site: Site) -> Answer:
         work = site.works.find(site.visitor(request).owner, key, cluster.name)
         if work is None:
             return site.fault_page(request, NotThere("result", key, ()))
+        if fragments.is_wanted(request):
+            return fragments.answer(request, site.fragment(request, "result.html", work=work))
         return site.page(request, "result.html", 200, work=work)
 
     return answer

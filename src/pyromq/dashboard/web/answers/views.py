@@ -1,30 +1,36 @@
-"""Views as pages and as JSON."""
+"""Views as pages, as fragments of pages, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...views.lists import ListQuery, with_fields
 from ..problems import fault_problem
-from ..site import EXPECTED, Site
+from ..site import EXPECTED, Site, view_of
 from ..tables import ViewRoute
+from . import fragments
 
 Answer = Callable[[Request], Awaitable[Response]]
 
 
 def page(site: Site, route: ViewRoute) -> Answer:
     """Return what answers the page of a route."""
+    here = route.below or route.name
 
     async def answer(request: Request) -> Response:
         try:
+            if fragments.is_wanted(request):
+                return fragments.answer(request, await _fragment(site, route, request))
             found, wanted = await _view(site, route, request)
         except EXPECTED as fault:
             return site.fault_page(request, fault)
-        return site.page(request, route.page, 200, here=route.below or route.name, found=found, wanted=wanted)
+        return site.page(request, route.page, 200, here=here, found=found, wanted=wanted)
 
     return answer
 
@@ -34,24 +40,49 @@ def api(site: Site, route: ViewRoute) -> Answer:
 
     async def answer(request: Request) -> Response:
         try:
-            found, _ = await _view(site, route, request)
+            tag = _tag(site, request) if route.of_snapshot else ""
+            if tag and fragments.has(request, tag):
+                return fragments.unchanged(tag)
+            found, wanted = await _view(site, route, request)
+            if isinstance(wanted, ListQuery) and wanted.fields:
+                found = with_fields(found, wanted.fields)
         except EXPECTED as fault:
             return fault_problem(fault)
-        return Response(msgspec.json.encode(found), media_type="application/json")
+        return Response(msgspec.json.encode(found), 200, {"etag": tag} if tag else None, media_type="application/json")
 
     return answer
+
+
+async def _fragment(site: Site, route: ViewRoute, request: Request) -> str:
+    """Return the parts of a page. All that they depend on is their key: so nobody gets another's."""
+    visitor, cluster = site.visitor(request), site.cluster(request)
+
+    async def make() -> str:
+        found, wanted = await _view(site, route, request)
+        return site.fragment(request, route.page, here=route.below or route.name, found=found, wanted=wanted)
+
+    whose = visitor.owner if route.for_visitor else view_of(request)
+    who = (id(whose), visitor.user, visitor.role, visitor.sees_bodies)
+    key = (who, cluster.name, str(request.url.path), request.url.query, site.words(request).language)
+    return await site.fragments.text(key, cluster.snapshot.number, make)
+
+
+def _tag(site: Site, request: Request) -> str:
+    """Return what stands for all that a view of the snapshot shows: its number, and when the checks ran."""
+    cluster = site.cluster(request)
+    who = site.visitor(request)
+    return fragments.tag_of(site.life, who.user, cluster.name, cluster.snapshot.number, cluster.checkup.at_ms)
 
 
 async def _view(site: Site, route: ViewRoute, request: Request) -> tuple[Any, Any]:
     """Return what a view finds, and what was wanted of it."""
     visitor = site.visitor(request)
     visitor.check(route.role)
-    arguments = [site.cluster(request), *(request.path_params[name] for name in route.parameters)]
-    wanted = None
-    if route.query is not None:
-        given = {key: value for key, value in request.query_params.items() if value != ""}
-        wanted = msgspec.convert(given, route.query, strict=False)
-        arguments.append(wanted)
+    view = partial(route.view, site.cluster(request), *(request.path_params[name] for name in route.parameters))
     if route.for_visitor:
-        return await route.view(*arguments, visitor=visitor), wanted
-    return await route.view(*arguments), wanted
+        view = partial(view, visitor=visitor)
+    if route.query is None:
+        return await view(), None
+    given = {key: value for key, value in request.query_params.items() if value != ""}
+    wanted = msgspec.convert(given, route.query, strict=False)
+    return await view(wanted), wanted

@@ -9,13 +9,29 @@ from ..tables import Area, NavEntry, ViewRoute
 AREA = Area(
     name="cluster",
     views=(
-        ViewRoute("overview", "", overview.overview, overview.Overview, "How the cluster is", page="overview.html"),
-        ViewRoute("brokers", "/brokers", pages.brokers, pages.BrokersPage, "Brokers", page="brokers.html"),
+        ViewRoute(
+            "overview",
+            "",
+            overview.overview,
+            overview.Overview,
+            "How the cluster is",
+            page="overview.html",
+            of_snapshot=True,
+        ),
+        ViewRoute(
+            "brokers", "/brokers", pages.brokers, pages.BrokersPage, "Brokers", page="brokers.html", of_snapshot=True
+        ),
         ViewRoute(
             "clients", "/clients", pages.clients, pages.ClientsPage, "Connected clients", ListQuery, "clients.html"
         ),
         ViewRoute(
-            "doctor", "/doctor", pages.checkup, pages.CheckupPage, "What the checks found last", page="doctor.html"
+            "doctor",
+            "/doctor",
+            pages.checkup,
+            pages.CheckupPage,
+            "What the checks found last",
+            page="doctor.html",
+            of_snapshot=True,
         ),
     ),
     nav=(

@@ -99,7 +99,14 @@ AREA = Area(
     name="data",
     views=(
         ViewRoute(
-            "topics", "/topics", pages.topics, Listing[TopicRow], "Topics with their figures", ListQuery, "topics.html"
+            "topics",
+            "/topics",
+            pages.topics,
+            Listing[TopicRow],
+            "Topics with their figures",
+            ListQuery,
+            "topics.html",
+            of_snapshot=True,
         ),
         ViewRoute(
             "topic",
@@ -118,6 +125,7 @@ AREA = Area(
             "Groups with their figures",
             ListQuery,
             "groups.html",
+            of_snapshot=True,
         ),
         ViewRoute(
             "group",
