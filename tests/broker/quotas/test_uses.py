@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from pyromq.broker.quotas import quotas as room
-from pyromq.broker.quotas.held import HELD_S, HeldRefusals
+from pyromq.broker.quotas.held import HELD_S, LEAVING_S, HeldRefusals
 from pyromq.broker.quotas.limits import Limit, QuotaKind, parse
 from pyromq.broker.quotas.quotas import TABLE, Quotas
 from pyromq.broker.quotas.use import QuotaUse
@@ -123,3 +124,27 @@ async def test_what_waits_is_counted_when_the_kernel_is_through(clock: ManualClo
     assert peer.waiting == len(b"refused")
     await clock.advance(HELD_S)
     assert (peer.waiting, peer.sent) == (0, [b"refused"])
+
+
+async def test_many_refusals_wake_the_event_loop_now_and_then(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One timer for each would be one due in no time, again and again: the loop would never sleep."""
+    held, peer, waits = HeldRefusals(clock), FailingPeer(fails=False), list[float]()
+    call_later = clock.call_later
+
+    def counted(seconds: float, callback: Callable[..., object], *given: object) -> object:
+        waits.append(seconds)
+        return call_later(seconds, callback, *given)
+
+    for _ in range(1000):
+        held.add(peer, b"no")  # type: ignore[arg-type]
+        monkeypatch.setattr(clock, "call_later", counted)
+        await clock.advance(0.0001)
+    await clock.advance(HELD_S)
+    await clock.advance(LEAVING_S)
+    assert min(waits) >= LEAVING_S
+    assert b"".join(peer.sent) == b"no" * 1000
+    assert len(peer.sent) <= HELD_S / LEAVING_S + 2
+    await asyncio.sleep(0)
+    assert peer.waiting == 0

@@ -16,6 +16,9 @@ from ...transport.peer import FramePeer
 log = logs.get("pyromq.broker")
 
 HELD_S = 0.1  # well within the time-outs of clients
+# Between two times that refusals leave. One by one they would wake the event loop for each; and uvloop takes what is
+# due in less than half a millisecond for due at once, so that waiting for the next of many would never let it sleep.
+LEAVING_S = 0.005
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -36,14 +39,14 @@ class HeldRefusals:
         asyncio.get_running_loop().call_soon(peer.replies_pending, len(answers))
 
     def _leave(self) -> None:
-        now = self.clock.monotonic()
-        try:
-            while self._waiting and self._waiting[0][0] <= now:
-                _, peer, answers = self._waiting.popleft()
-                _answer(peer, answers)
-        finally:
-            if self._waiting:
-                self.clock.call_later(max(0.0, self._waiting[0][0] - now), self._leave)
+        now, leaving = self.clock.monotonic(), dict[FramePeer, list[bytes]]()
+        while self._waiting and self._waiting[0][0] <= now:
+            _, peer, answers = self._waiting.popleft()
+            leaving.setdefault(peer, []).append(answers)
+        if self._waiting:
+            self.clock.call_later(max(LEAVING_S, self._waiting[0][0] - now), self._leave)
+        for peer, answers_of in leaving.items():
+            _answer(peer, b"".join(answers_of))
 
 
 def _answer(peer: FramePeer, answers: bytes) -> None:
