@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.broker.reading.long_poll import LongPoll, SuspendedPull
+from pyromq.broker.reading.long_poll import LongPoll, SuspendedPull, wait_until
 
 
 def held(
@@ -81,3 +81,9 @@ def test_a_busy_queue_does_not_pile_up_answered_pulls() -> None:
         polls.suspend(held(offset=offset, deadline=1e9))
         polls.take_arrived("T", 0, offset + 1)
     assert len(polls._deadlines) < 200
+
+
+def test_a_timer_that_comes_a_little_early_is_not_set_for_no_time_at_all() -> None:
+    assert wait_until(5.0, 4.0) == 1.0
+    assert wait_until(5.0, 4.9999) == 0.001  # uvloop takes a tenth of a millisecond for none
+    assert wait_until(5.0, 5.0) == wait_until(5.0, 6.0) == 0.0

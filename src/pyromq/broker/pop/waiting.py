@@ -19,7 +19,7 @@ from ...kernel.state import QueueTail
 from ...model.pop_names import retry_topic_v1, retry_topic_v2
 from ...transport.peer import Peer
 from ..metadata.offsets import SEPARATOR
-from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull
+from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull, wait_until
 
 ANY_QUEUE = -1
 AT_ONCE = 64  # in a turn of the loop, if they take no longer than this:
@@ -249,7 +249,7 @@ class HeldPops(Generic[T]):
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._serve_due)
+        self._timer = self._clock.call_later(wait_until(due, self._clock.monotonic()), self._serve_due)
 
     def _serve_due(self) -> None:
         self._timer = None

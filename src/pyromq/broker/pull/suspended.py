@@ -17,7 +17,7 @@ from ...ambient import Clock, Timer
 from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull
+from ..reading.long_poll import Arrivals, LongPoll, SuspendedPull, wait_until
 from .tickets import AnyTicket
 
 Serve: TypeAlias = Callable[[SuspendedPull[AnyTicket]], bool]
@@ -146,7 +146,7 @@ class SuspendedPulls:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self.clock.call_later(max(0.0, due - self.clock.monotonic()), self._serve_due)
+        self._timer = self.clock.call_later(wait_until(due, self.clock.monotonic()), self._serve_due)
 
     def _serve_due(self) -> None:
         self._timer = None

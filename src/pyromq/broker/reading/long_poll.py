@@ -16,6 +16,14 @@ from ...kernel.state import QueueTail
 
 T = TypeVar("T")
 
+_LEAST_S = 0.001
+
+
+def wait_until(due: float, now: float) -> float:
+    """Return how long a timer is set for. uvloop takes less than half a millisecond for none, and a timer that came so
+    much too early would be set again and again: none is for less than a whole one."""
+    return max(_LEAST_S, due - now) if due > now else 0.0
+
 
 class Arrivals(Protocol):
     """The store: calls who listens to a topic with each queue of it that has something new."""
