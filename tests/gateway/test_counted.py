@@ -6,14 +6,20 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pyromq
 from pyromq.access.rights import Principal, Proof
 from pyromq.access.sharing.behalf import counted_caller
 from pyromq.ambient import SystemClock
 from pyromq.broker.broker import Broker
+from pyromq.broker.quotas import gate
 from pyromq.broker.quotas.limits import QuotaKind
+from pyromq.broker.quotas.refusal import BeyondQuota, beyond
+from pyromq.broker.quotas.use import QuotaUse
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.gateway.server import Gateway
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
@@ -139,6 +145,32 @@ async def test_what_a_user_reads_through_a_gateway_is_charged_to_him(cluster: Se
         assert f"the quota of user:{SHOP} is 1 bytes read a second (readBytes)" in said
         if way == "remoting":  # of two messages, one is his own and one is left; a pop has taken both
             assert (await read(OTHER))[0] == ok
+
+
+@WAYS
+async def test_the_sdk_behind_a_gateway_waits_as_it_is_told(
+    cluster: Secured, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def noted(use: QuotaUse, *given: Any) -> BeyondQuota:
+        refused.append(str(use.owner))
+        return beyond(use, *given)
+
+    monkeypatch.setattr(gate, "beyond", noted)
+    async with gateway_before(*cluster.name_servers, **GATE) as gateway:
+        await gateway.users.learn(SHOP, "")
+        await limit(cluster, f"user:{SHOP}", sendMessages=4)
+        where: dict[str, Any] = {"endpoints": f"127.0.0.1:{gateway.backend.port}"}
+        if way == "remoting":
+            where = {"namesrv": gateway.tunnel.address}
+        async with (
+            pyromq.connect(**where, access_key=SHOP, secret_key=PASSWORD) as client,
+            client.producer(policy=SendPolicy(timeout_s=60)) as producer,
+        ):
+            await asyncio.gather(*(producer.send("T", b"%d" % number) for number in range(10)))
+        assert sum(queue.next_offset for queue in broker_of(cluster).store.queues.of_topic("T")) == 10
+        assert set(refused) == {f"user:{SHOP}"}
 
 
 async def test_an_address_behind_a_gateway_has_a_quota_of_its_own(cluster: Secured) -> None:
