@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .binlog import checks as mariadb_checks
+from .binlog.ranges import MariaDbRows
 from .binlog.snapshot import MariaDbSnapshot
 from .binlog.source import BinlogSource
 from .changes import ChangeSource, Finding, Position, TableSnapshot
 from .config import CdcConfig
+from .key_ranges import TableRows
 from .postgres import checks as postgres_checks
+from .postgres.ranges import PostgresRows
 from .postgres.slots import slot_names
 from .postgres.snapshot import PostgresSnapshot
 from .postgres.source import PostgresPlace, PostgresSource
@@ -29,6 +32,14 @@ def open_snapshot(config: CdcConfig, *, is_first: bool) -> TableSnapshot:
     if address.kind == "postgresql":
         return PostgresSnapshot(_place(config), is_first=is_first)
     return MariaDbSnapshot(address, config.name, config.rules.is_wanted)
+
+
+def open_rows(config: CdcConfig) -> TableRows:
+    """Open the rows of the wanted tables as they are now, without a position in the log. Blocks."""
+    address = config.database
+    if address.kind == "postgresql":
+        return PostgresRows(_place(config))
+    return MariaDbRows(address, config.rules.is_wanted)
 
 
 def check(config: CdcConfig, position: Position | None) -> Iterator[Finding]:

@@ -32,14 +32,14 @@ def reconcile(
     **times: Unpack[Times],
 ) -> Summary:
     """Return what of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
-    judged = _judged(compared(spark, left, right, where, by, **times)).persist()
+    found_by_id = judged(compared(spark, left, right, where, by, **times)).persist()
     try:
         sums = ("count(*) AS messages", "sum(leftCount) AS `left`", "sum(rightCount) AS `right`", "sum(bytes) AS bytes")
-        found = rows_of(grouped(judged, ["topic", "verdict"], *sums).orderBy("topic", "verdict"))
-        odd = judged.where("verdict <> 'equal'").orderBy("verdict", "topic", "id").limit(examples)
+        found = rows_of(grouped(found_by_id, ["topic", "verdict"], *sums).orderBy("topic", "verdict"))
+        odd = found_by_id.where("verdict <> 'equal'").orderBy("verdict", "topic", "id").limit(examples)
         shown = rows_of(odd.select("verdict", "id", "topic", "leftCount", "rightCount", "place"))
     finally:
-        judged.unpersist()
+        found_by_id.unpersist()
     return _summary(found, shown)
 
 
@@ -68,8 +68,11 @@ def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, An
     return Summary("reconcile", facts, [Table("byTopic", rows), Table("examples", shown)], [plot], read)
 
 
-def _judged(both: DataFrame) -> DataFrame:
-    """Return a row for each id. Doubled before differing: a second, other message of the same id is both."""
+def judged(both: DataFrame, *more: str) -> DataFrame:
+    """Return a row for each id, with `more` sums. Doubled before differing: a second, other message of one id is both.
+
+    `both` has id, topic, side (0 left, 1 right), hash, storeSize and place.
+    """
     found = grouped(
         both,
         ["id"],
@@ -79,6 +82,7 @@ def _judged(both: DataFrame) -> DataFrame:
         "min(hash) <> max(hash) AS isMixed",
         "sum(storeSize) AS bytes",
         "min(place) AS place",
+        *more,
     )
     verdict = """CASE WHEN rightCount = 0 THEN 'lost' WHEN leftCount = 0 THEN 'added'
                  WHEN rightCount > leftCount THEN 'doubled' WHEN rightCount < leftCount THEN 'lost'

@@ -31,7 +31,7 @@ from .gtids import GtidSet
 from .source import ask, connect, one, quoted
 from .values import shortest_float
 
-_TABLES = (
+TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, CAST(COALESCE(TABLE_ROWS, 0) AS SIGNED) FROM information_schema.TABLES "
     "WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
 )
@@ -71,11 +71,11 @@ class MariaDbSnapshot:
             "version": __version__, "connector": "mariadb", "name": name, "snapshot": "true", "ts_ms": self._now_ms,
             "gtid": self.position.done, "file": file, "pos": at, "row": 0, "server_id": 0,
         }  # fmt: skip
-        self._known: dict[str, _TableReader] = {}
+        self._known: dict[str, MariaDbTableReader] = {}
 
     def tables(self) -> list[TableSize]:
         """Return the tables to read. CaptureError for one whose engine knows no transactions."""
-        found = ask(self._connection, _TABLES)
+        found = ask(self._connection, TABLES)
         return [TableSize(f"{each[0]}.{each[1]}", each[2]) for each in found if self._is_wanted(f"{each[0]}.{each[1]}")]
 
     def rows(self, table: str, last: tuple[str, ...] | None, most: int) -> SnapshotRows:
@@ -84,7 +84,7 @@ class MariaDbSnapshot:
 
         try:
             if table not in self._known:
-                self._known[table] = _TableReader.of(self._connection, *table.split(".", 1))
+                self._known[table] = MariaDbTableReader.of(self._connection, *table.split(".", 1))
             reader = self._known[table]
             found = reader.read(self._connection, last, most)
         except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as fault:
@@ -105,7 +105,7 @@ class MariaDbSnapshot:
         self._connection._force_close()  # type: ignore[attr-defined]
 
 
-class _TableReader:
+class MariaDbTableReader:
     """Statements and readers of one table."""
 
     def __init__(
@@ -120,7 +120,7 @@ class _TableReader:
         self._select = f"SELECT {', '.join(chosen)} FROM {quoted(table.database)}.{quoted(table.name)}"
 
     @classmethod
-    def of(cls, connection: Any, database: str, name: str) -> _TableReader:
+    def of(cls, connection: Any, database: str, name: str) -> MariaDbTableReader:
         found = ask(connection, _COLUMNS, database, name)
         if not found:
             raise CaptureError(f"table {database}.{name} is no longer there: exclude it, or type pyromq cdc reset")
@@ -130,12 +130,15 @@ class _TableReader:
         keys = [each[0] for each in sorted((each for each in found if each[4]), key=lambda each: each[4])]
         return cls(SourceTable(database, name, tuple(column for column, _, _ in columns)), columns, keys)
 
-    def read(self, connection: Any, last: tuple[str, ...] | None, most: int) -> list[tuple[Row, tuple[str, ...]]]:
-        """Return rows, each with its key as the database quotes it."""
+    def read(
+        self, connection: Any, last: tuple[str, ...] | None, most: int, within: str = ""
+    ) -> list[tuple[Row, tuple[str, ...]]]:
+        """Return rows, each with its key as the database quotes it. `within` is a further condition, as SQL."""
         statement = self._select
         if self.keys:
             order = ", ".join(map(quoted, self.keys))
-            statement += f"{_behind(self.keys, last)} ORDER BY {order} LIMIT {most}"
+            conditions = " AND ".join(each for each in (_behind(self.keys, last), within) if each)
+            statement += f"{' WHERE ' if conditions else ''}{conditions} ORDER BY {order} LIMIT {most}"
         found = _plain(connection, statement)
         width = len(self._names)
         return [
@@ -179,7 +182,7 @@ def _behind(keys: Sequence[str], last: tuple[str, ...] | None) -> str:
     for place in range(len(keys)):
         same = [f"{quoted(name)} = {value}" for name, value in zip(keys[:place], last[:place], strict=True)]
         parts.append(" AND ".join([*same, f"{quoted(keys[place])} > {last[place]}"]))
-    return " WHERE " + " OR ".join(f"({part})" for part in parts)
+    return "(" + " OR ".join(f"({part})" for part in parts) + ")"
 
 
 def _column(name: str, data_type: str, column_type: str, precision: int, key: int | None) -> Column:

@@ -50,12 +50,11 @@ class PostgresSnapshot:
             self.position = self._begin(is_first)
             self._catalog = Catalog(self._connection)
             self._now_ms = whole_number(self._connection.one(_NOW_MS)) or 0
-            found = self._connection.ask(_PUBLISHED.format(publication=literal(place.names.publication)))
+            self._published = published(self._connection, place)
         except BaseException:
             self._connection.close()
             raise
-        self._published = {f"{place.address.database}.{each[0]}.{each[1]}": each for each in found}
-        self._known: dict[str, _TableReader] = {}
+        self._known: dict[str, PostgresTableReader] = {}
         self._source = describe(place, snapshot="true")
         self._source |= {"ts_ms": self._now_ms, "txId": None, "lsn": lsn_of(self.position.done)}
 
@@ -106,31 +105,45 @@ class PostgresSnapshot:
         is_last = not reader.keys or len(found) < most
         return SnapshotRows(changes, None if is_last else reader.key(found[-1]))
 
-    def _reader(self, full_name: str) -> _TableReader:
+    def _reader(self, full_name: str) -> PostgresTableReader:
+        publication = self._place.names.publication
         if full_name not in self._published:
             raise CaptureError(
-                f"table {full_name} is no longer there, or not in the publication {self._place.names.publication}: "
+                f"table {full_name} is no longer there, or not in the publication {publication}: "
                 "exclude it, or type pyromq cdc reset"
             )
-        schema, name, number, condition, _ = self._published[full_name]
-        columns = self._connection.ask(
-            _COLUMNS.format(
-                table=number, publication=literal(self._place.names.publication), schema=literal(schema or ""),
-                name=literal(name or ""),
-            )
-        )  # fmt: skip
-        keys = [each[0] or "" for each in self._connection.ask(KEY.format(table=number))]
-        names = {each[0] for each in columns}
-        return _TableReader(
-            SourceTable(self._place.address.database, name or "", (), schema=schema or ""),
-            columns, keys if names.issuperset(keys) else [], condition, self._catalog,
-        )  # fmt: skip
+        return table_reader(self._connection, self._catalog, self._place, self._published[full_name])
 
     def close(self) -> None:
         self._connection.close()
 
 
-class _TableReader:
+def published(connection: PostgresConnection, place: PostgresPlace) -> dict[str, Texts]:
+    """Return what the database says of each published table, by its full name."""
+    found = connection.ask(_PUBLISHED.format(publication=literal(place.names.publication)))
+    return {f"{place.address.database}.{each[0]}.{each[1]}": each for each in found}
+
+
+def table_reader(
+    connection: PostgresConnection, catalog: Catalog, place: PostgresPlace, about: Texts
+) -> PostgresTableReader:
+    """Return how a published table is read: the rows and columns that are published."""
+    schema, name, number, condition, _ = about
+    columns = connection.ask(
+        _COLUMNS.format(
+            table=number, publication=literal(place.names.publication), schema=literal(schema or ""),
+            name=literal(name or ""),
+        )
+    )  # fmt: skip
+    keys = [each[0] or "" for each in connection.ask(KEY.format(table=number))]
+    names = {each[0] for each in columns}
+    return PostgresTableReader(
+        SourceTable(place.address.database, name or "", (), schema=schema or ""),
+        columns, keys if names.issuperset(keys) else [], condition, catalog,
+    )  # fmt: skip
+
+
+class PostgresTableReader:
     """Statements and readers of one table."""
 
     def __init__(
@@ -149,8 +162,9 @@ class _TableReader:
         self._select = f"SELECT {names} FROM {quoted(table.schema)}.{quoted(table.name)}"
         self._condition = f"({condition})" if condition else ""
 
-    def statement(self, last: tuple[str, ...] | None, most: int) -> str:
-        conditions = [self._condition] if self._condition else []
+    def statement(self, last: tuple[str, ...] | None, most: int, within: str = "") -> str:
+        """Return what reads rows behind a key. `within` is a further condition, as SQL."""
+        conditions = [each for each in (self._condition, within) if each]
         order = ", ".join(map(quoted, self.keys))
         if self.keys and last is not None:
             behind = zip(last, self._key_types, strict=True)

@@ -13,6 +13,7 @@ from .deliver import cdc_jdbc, cdc_lake, cdc_mongo, cdc_redis
 from .job import spark_for
 from .move import archive, dedup, dlq, replay
 from .options import SESSION, name_server
+from .verify import cdc_verify
 
 
 @click.group(cls=Tree)
@@ -21,7 +22,7 @@ def pipeline() -> None:
 
 
 _READ = (trace, backlog, analytics, reconcile, search, forensics)
-for _command in (archive, replay, dlq, dedup, *_READ, cdc_redis, cdc_mongo, cdc_jdbc, cdc_lake):
+for _command in (archive, replay, dlq, dedup, *_READ, cdc_redis, cdc_mongo, cdc_jdbc, cdc_lake, cdc_verify):
     pipeline.add_command(_command)
 
 

@@ -52,7 +52,7 @@ class JdbcSink:
         except ImportError:
             raise PyroError(f"PostgreSQL needs the package psycopg2: {install_command('cdc')}") from None
         try:
-            with self._connected() as connection, connection.cursor() as cursor:
+            with self.connected() as connection, connection.cursor() as cursor:
                 cursor.execute(_MAKE)
                 if not dry_run:
                     connection.commit()
@@ -63,7 +63,8 @@ class JdbcSink:
             ) from None
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
+    def connected(self) -> Iterator[Any]:
+        """Yield a connection that finds the tables of the schema."""
         import psycopg2
 
         connection = psycopg2.connect(self.url, connect_timeout=5, options=f"-c search_path={self.schema}")
@@ -97,7 +98,7 @@ class _OpenJdbc:
 
         try:
             if self._connection is None:
-                self._left = self._sink._connected()
+                self._left = self._sink.connected()
                 self._connection = self._left.__enter__()
             with self._connection, self._connection.cursor() as cursor:  # commits, or takes all back
                 return self._apply(cursor, writes)
@@ -132,7 +133,7 @@ def _statement(cursor: Any, write: RowWrite) -> tuple[Any, list[Any]]:
     table = sql.Identifier(write.table.rpartition(".")[2])
     equal = sql.SQL(" AND ").join(sql.SQL("{} = %s").format(sql.Identifier(name)) for name in write.key)
     if write.values is None:
-        return sql.SQL("DELETE FROM {} WHERE {}").format(table, equal), [_given(each) for each in write.key.values()]
+        return sql.SQL("DELETE FROM {} WHERE {}").format(table, equal), [given(each) for each in write.key.values()]
     row = {**write.values, **write.key}
     rest = [name for name in row if name not in write.key]
     sets = sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in rest)
@@ -143,10 +144,11 @@ def _statement(cursor: Any, write: RowWrite) -> tuple[Any, list[Any]]:
         sql.SQL(", ").join(map(sql.Identifier, write.key)),
         sql.SQL("UPDATE SET {}").format(sets) if rest else sql.SQL("NOTHING"),
     )
-    return text, [_given(each) for each in row.values()]
+    return text, [given(each) for each in row.values()]
 
 
-def _given(value: Any) -> Any:
+def given(value: Any) -> Any:
+    """Return a value as it is given to a statement: lists and objects as JSON."""
     return msgspec.json.encode(value).decode() if isinstance(value, (dict, list)) else value
 
 
