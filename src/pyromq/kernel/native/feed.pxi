@@ -62,6 +62,7 @@ cdef class SendFeed:
     cdef Allowance allowance              # of the frame that is looked at; None: there is no quota
     cdef list drawn                       # what this buffer draws from
     cdef size_t refused_mark
+    cdef HeadersAhead ahead               # of the guard before the feeds, if there is one
     cdef readonly int64_t messages        # taken since the start
 
     def __init__(self, host, Appender appender, Gate gate, TimeSource time):
@@ -228,7 +229,7 @@ cdef class SendFeed:
             return self.end(encoding, p, n, size)
         if not may_be_send(encoding, p, n):
             return LEFT
-        if not read_header(encoding, p, n, &h):
+        if not read_once(&self.ahead, encoding, p, n, &h, SENDS):
             self.notes.all_left = True
             return LEFT
         if h.seen & REQUIRED != REQUIRED:
@@ -424,7 +425,7 @@ cdef class SendFeed:
         cdef Grant grant
         cdef Lane lane
         cdef int64_t offset
-        if size or not read_header(encoding, p, n, &h, ENDS) or not self.admitted():
+        if size or not read_once(&self.ahead, encoding, p, n, &h, ENDS) or not self.admitted():
             return LEFT
         if not self.ends.read(&h, &m, &found, &offset):
             return LEFT

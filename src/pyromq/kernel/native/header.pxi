@@ -20,17 +20,6 @@ cdef enum:
     SENDS = 0, PULLS = 1, POPS = 2, ENDS = 3   # what a header is read for: codes and names of fields depend on it
     SIGNED = 4                # the fields as they are, whatever their names: what is signed (guard.pxi)
 
-cdef enum:
-    MOST_SIGNED = 24          # fields of a request whose signature is checked here
-
-cdef struct SignedField:
-    Text name, value
-    bint escaped, wide
-
-cdef struct SignedFields:
-    int count
-    SignedField field[MOST_SIGNED]
-
 cdef struct Header:
     int kind
     int64_t code, flag, opaque
@@ -121,21 +110,6 @@ cdef inline bint is_of_a_signature(Text name) noexcept nogil:
     )
 
 
-cdef inline bint keep_signed(SignedFields *fields, Text name, Text value, bint escaped, bint wide) noexcept nogil:
-    """False: there are too many, or the name is none of ours: its place in Java's order is Python's to find."""
-    cdef Py_ssize_t i
-    cdef SignedField *one
-    if fields.count == MOST_SIGNED or name.n < 1 or name.n > 64:
-        return False
-    for i in range(name.n):
-        if name.at[i] <= 32 or name.at[i] > 126:
-            return False
-    one = &fields.field[fields.count]
-    one.name, one.value, one.escaped, one.wide = name, value, escaped, wide
-    fields.count += 1
-    return True
-
-
 cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint wide) noexcept nogil:
     """False: a name that we do not know, or twice the same, or more than ASCII where no properties are."""
     cdef int number
@@ -181,6 +155,9 @@ cdef inline void blanks(Cursor *c) noexcept nogil:
 
 cdef inline bint take(Cursor *c, uint8_t mark) noexcept nogil:
     """Step over blanks and over one mark, if it is there."""
+    if c.at < c.end and c.at[0] == mark:  # as nearly always: clients write no blanks
+        c.at += 1
+        return True
     blanks(c)
     if c.at < c.end and c.at[0] == mark:
         c.at += 1
@@ -374,10 +351,64 @@ cdef inline bint read_header(
 ) noexcept nogil:
     memset(h, 0, sizeof(Header))
     h.kind, h.signed = kind, signed
+    if signed != NULL:
+        signed.count, signed.is_unescaped, signed.end = 0, False, p + n
     h.is_json = encoding == 0
     if encoding == 0:
         return read_json(p, n, h)
     return encoding == 1 and read_binary(p, n, h)
+
+
+cdef inline int kind_of(int64_t code) noexcept nogil:
+    """What its feed reads a header of this code for; SIGNED: no feed takes it."""
+    cdef int kind
+    for kind in range(SIGNED):
+        if is_for_us(kind, code):
+            return kind
+    return SIGNED
+
+
+cdef bint fit(Header *h, const SignedFields *fields, int kind) noexcept nogil:
+    """Make of a header that was read for its signature the one that a feed of this kind reads. False: it is none for it,
+    and the feed will find that by itself."""
+    cdef int i
+    h.kind, h.signed = kind, NULL
+    for i in range(fields.count):
+        if not keep_field(h, fields.field[i].name, fields.field[i].value, fields.field[i].escaped, fields.field[i].wide):
+            return False
+    h.escaped = h.escaped and not fields.is_unescaped
+    return is_for_us(kind, h.code)
+
+
+cdef enum:
+    MOST_AHEAD = 64           # headers, then feeds read for themselves
+
+# Headers that the guard has read, in the order of their frames. Good as long as it holds the buffer that they point into.
+cdef struct HeadersAhead:
+    int count, next
+    const uint8_t *at[MOST_AHEAD]
+    Header header[MOST_AHEAD]
+
+
+cdef bint is_ahead(HeadersAhead *ahead, const uint8_t *p, int kind, Header *h) noexcept nogil:
+    """Take a header that was read for this kind of feed."""
+    cdef int i = ahead.next
+    if i >= ahead.count or ahead.at[i] != p:
+        i = 0
+        while i < ahead.count and ahead.at[i] != p:
+            i += 1
+    if i == ahead.count or ahead.header[i].kind != kind:
+        return False
+    ahead.next = i + 1
+    h[0] = ahead.header[i]
+    return True
+
+
+cdef inline bint read_once(
+    HeadersAhead *ahead, int encoding, const uint8_t *p, Py_ssize_t n, Header *h, int kind
+) noexcept nogil:
+    """As `read_header`, for a feed: what the guard before it has read is not read again."""
+    return (ahead.count and is_ahead(ahead, p, kind, h)) or read_header(encoding, p, n, h, kind)
 
 
 cdef bint flag_field(Header *h, int number, bint *value) noexcept nogil:

@@ -61,6 +61,7 @@ SOURCES = KERNEL_SOURCES.decode()   # what it was built from, see kernel/choice.
 crc32_prepare()
 
 include "bytes.pxi"
+include "signed_fields.pxi"
 include "header.pxi"
 include "properties.pxi"
 include "record.pxi"

@@ -3,20 +3,18 @@
 
 cdef extern from "sha1.h" nogil:
     enum: SHA1_BYTES
-    ctypedef struct sha1_state:
-        pass
     ctypedef struct hmac_key:
-        sha1_state inner, outer
+        pass
     void sha1_prepare()
-    void sha1_add(sha1_state *state, const uint8_t *data, size_t length)
     void hmac_prepare(hmac_key *key, const uint8_t *secret, size_t length)
-    void hmac_end(const hmac_key *key, sha1_state *state, uint8_t *digest)
-    bint is_same_in_constant_time(const uint8_t *a, const uint8_t *b, size_t length)
+    void hmac_of(const hmac_key *key, const uint8_t *first, size_t n, const uint8_t *second, size_t m, uint8_t *digest)
+    bint is_same_in_constant_time(const uint8_t *a, const uint8_t *b)   # two digests
 
 cdef enum:
     MOST_SECRETS = 2          # of a user: the new one, and the one before while he changes it
     MOST_IDENTITIES = 20000   # that are known at a time
     MOST_VERDICTS = 4096      # on one of them
+    MOST_KINDS = 12           # of verdicts: each kind's last one is found quickly
 
 sha1_prepare()
 
@@ -30,12 +28,24 @@ cdef class KnownUser:
     cdef int secrets          # 0: his certificate says who he is
     cdef hmac_key keys[MOST_SECRETS]
     cdef set allowed          # the verdicts: code and names of requests that he may send
+    cdef list latest          # of each kind of verdicts, the one that was asked for last
 
     def __init__(self, bytes name, secrets):
-        self.name, self.allowed = name, set()
+        self.name, self.allowed, self.latest = name, set(), [None] * MOST_KINDS
         for secret in secrets[:MOST_SECRETS]:
             hmac_prepare(&self.keys[self.secrets], <const uint8_t *>PyBytes_AS_STRING(secret), <size_t>PyBytes_GET_SIZE(secret))
             self.secrets += 1
+
+    cdef bint may(self, int kind, const uint8_t *key, Py_ssize_t n) except -1:
+        """Whether this verdict was given."""
+        cdef bytes latest = <bytes>self.latest[kind]
+        if latest is not None and PyBytes_GET_SIZE(latest) == n and memcmp(PyBytes_AS_STRING(latest), key, <size_t>n) == 0:
+            return True
+        latest = PyBytes_FromStringAndSize(<const char *>key, n)
+        if latest not in self.allowed:
+            return False
+        self.latest[kind] = latest
+        return True
 
     cdef int allow(self, bytes key) except -1:
         """Keep a verdict."""
@@ -43,6 +53,16 @@ cdef class KnownUser:
             self.allowed.clear()
         self.allowed.add(key)
         return 0
+
+    cdef bint has_signed(self, Text first, Text second, const uint8_t *given) noexcept:
+        """Whether one of his secrets makes this digest of two pieces, one behind the other."""
+        cdef uint8_t digest[SHA1_BYTES]
+        cdef bint found = False
+        cdef int k
+        for k in range(self.secrets):   # all of them: how long it takes says nothing about which one fits
+            hmac_of(&self.keys[k], first.at, <size_t>first.n, second.at, <size_t>second.n, digest)
+            found |= is_same_in_constant_time(digest, given)
+        return found
 
 
 cdef class KnownUsers:

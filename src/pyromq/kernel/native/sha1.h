@@ -28,14 +28,25 @@ typedef struct {
   sha1_state inner, outer;     /* with the key's block in each */
 } hmac_key;
 
-static int sha1_may_use_processor;
+static int sha1_by_processor; /* whether it is used */
 
-static void sha1_prepare(void) {
+static int sha1_has_processor(void) {
 #ifdef SHA1_BY_PROCESSOR
-  unsigned a, b, c, d, has_sse = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d)) has_sse = (c >> 9 & 1) && (c >> 19 & 1); /* SSSE3, SSE4.1 */
-  sha1_may_use_processor = has_sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 29 & 1);
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 9 & 1) || !(c >> 19 & 1)) return 0; /* SSSE3, SSE4.1 */
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 29 & 1);
+#else
+  return 0;
 #endif
+}
+
+static void sha1_prepare(void) { sha1_by_processor = sha1_has_processor(); }
+
+/* Use its instructions, if it has them, or plain C: for tests, which try both. Whether they were used before. */
+static inline int sha1_use_processor(int may) {
+  const int before = sha1_by_processor;
+  sha1_by_processor = may && sha1_has_processor();
+  return before;
 }
 
 #ifdef SHA1_BY_PROCESSOR
@@ -86,7 +97,7 @@ static void sha1_blocks_in_c(uint32_t h[5], const uint8_t *data, size_t blocks) 
 
 static void sha1_blocks(uint32_t h[5], const uint8_t *data, size_t blocks) {
 #ifdef SHA1_BY_PROCESSOR
-  if (sha1_may_use_processor) {
+  if (sha1_by_processor) {
     sha1_blocks_by_processor(h, data, blocks);
     return;
   }
@@ -116,6 +127,11 @@ static void sha1_add(sha1_state *s, const uint8_t *data, size_t length) {
   if (length % SHA1_BLOCK) memcpy(s->block, data + length / SHA1_BLOCK * SHA1_BLOCK, length % SHA1_BLOCK);
 }
 
+static void sha1_put_digest(uint8_t digest[SHA1_BYTES], const uint32_t h[5]) {
+  for (int i = 0; i < 5; i++)
+    digest[4 * i] = (uint8_t)(h[i] >> 24), digest[4 * i + 1] = (uint8_t)(h[i] >> 16), digest[4 * i + 2] = (uint8_t)(h[i] >> 8), digest[4 * i + 3] = (uint8_t)h[i];
+}
+
 static void sha1_end(sha1_state *s, uint8_t digest[SHA1_BYTES]) {
   const uint64_t bits = s->length * 8;
   size_t used = s->length % SHA1_BLOCK;
@@ -128,7 +144,14 @@ static void sha1_end(sha1_state *s, uint8_t digest[SHA1_BYTES]) {
   memset(s->block + used, 0, SHA1_BLOCK - 8 - used);
   for (int i = 0; i < 8; i++) s->block[SHA1_BLOCK - 1 - i] = (uint8_t)(bits >> 8 * i);
   sha1_blocks(s->h, s->block, 1);
-  for (int i = 0; i < SHA1_BYTES; i++) digest[i] = (uint8_t)(s->h[i / 4] >> (24 - 8 * (i % 4)));
+  sha1_put_digest(digest, s->h);
+}
+
+static inline void sha1_of(const uint8_t *data, size_t length, uint8_t digest[SHA1_BYTES]) {
+  sha1_state s;
+  sha1_begin(&s);
+  sha1_add(&s, data, length);
+  sha1_end(&s, digest);
 }
 
 static void hmac_prepare(hmac_key *key, const uint8_t *secret, size_t length) {
@@ -148,18 +171,38 @@ static void hmac_prepare(hmac_key *key, const uint8_t *secret, size_t length) {
   sha1_add(&key->outer, block, SHA1_BLOCK);
 }
 
-/* `s` began as the key's inner state and has got all that is signed. */
+/* `s` began as the key's inner state and has got all that is signed. The outer hash is of the key's block, which is in its
+ * state already, and of the inner digest: one block, whose end is always the same. */
 static void hmac_end(const hmac_key *key, sha1_state *s, uint8_t digest[SHA1_BYTES]) {
-  sha1_end(s, digest);
-  *s = key->outer;
-  sha1_add(s, digest, SHA1_BYTES);
-  sha1_end(s, digest);
+  uint8_t block[SHA1_BLOCK] = {[SHA1_BYTES] = 0x80, [62] = (SHA1_BLOCK + SHA1_BYTES) * 8 >> 8, [63] = (SHA1_BLOCK + SHA1_BYTES) * 8 & 255};
+  uint32_t h[5];
+  memcpy(h, key->outer.h, sizeof h);
+  sha1_end(s, block);
+  sha1_blocks(h, block, 1);
+  sha1_put_digest(digest, h);
 }
 
-/* Whether they are the same; how long it takes says nothing about where they differ. */
-static int is_same_in_constant_time(const uint8_t *a, const uint8_t *b, size_t length) {
-  volatile uint8_t different = 0;
-  for (size_t i = 0; i < length; i++) different |= a[i] ^ b[i];
+/* The HMAC of two pieces, one behind the other. */
+static void hmac_of(const hmac_key *key, const uint8_t *first, size_t n, const uint8_t *second, size_t m, uint8_t digest[SHA1_BYTES]) {
+  sha1_state s = key->inner;
+  sha1_add(&s, first, n);
+  sha1_add(&s, second, m);
+  hmac_end(key, &s, digest);
+}
+
+/* Whether they are the same; how long it takes says nothing about where they differ. The compiler is told nothing of what
+ * the differences come to, so it cannot end early. */
+static int is_same_in_constant_time(const uint8_t a[SHA1_BYTES], const uint8_t b[SHA1_BYTES]) {
+  uint32_t different = 0;
+  for (int i = 0; i < SHA1_BYTES; i += 4) {
+    uint32_t one, other;
+    memcpy(&one, a + i, 4);
+    memcpy(&other, b + i, 4);
+    different |= one ^ other;
+#ifdef __GNUC__
+    __asm__("" : "+r"(different));
+#endif
+  }
   return different == 0;
 }
 #endif
