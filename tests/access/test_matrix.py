@@ -5,78 +5,33 @@ The rows are those of `protocol/requests.py`, so a new one is in the matrix the 
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pyromq.access.directory import Directory
-from pyromq.ambient import SystemClock, seeded_random
-from pyromq.config import Loaded
-from pyromq.controller.config import ControllerConfig
-from pyromq.controller.server import Controller
-from pyromq.namesrv.config import NamesrvConfig
-from pyromq.namesrv.server import NameServer
 from pyromq.protocol.access import NameIn
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import ROWS
-from pyromq.testing.coordination import SimulatedCoordination
-from pyromq.transport.client import RemotingClient
+from tests.access.each_server import SERVERS, Ask, serving
 from tests.access.matrix import (
     DISABLED,
     GUARDED,
     NORMAL,
-    ON,
     SECRET,
     SUPER,
     allow,
     is_refused,
-    make_users,
     request_of,
     signed,
 )
-from tests.broker.running import running_broker
-
-Ask = Callable[[Command], Awaitable[Command]]
-ETCD: dict[str, Any] = {"etcd_endpoints": ("http://unused:2379",)}
 
 
-@pytest.fixture(params=["broker", "name server", "controller"])
+@pytest.fixture(params=SERVERS)
 async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Ask, Directory]]:
-    clock = SystemClock()
-    if request.param == "broker":
-        async with running_broker(tmp_path, **ON) as running:
-            directory = running.broker.base.access.table.directory
-            make_users(directory)
-            yield lambda command: running.client.call(running.address, command, 20), directory
-        return
-    serving: NameServer | Controller = NameServer(_namesrv(tmp_path), clock=clock, rng=random.Random(1))
-    if request.param == "controller":
-        store = SimulatedCoordination(clock, seeded_random(1)).member("n0")
-        serving = Controller(_controller(tmp_path), store, clock=clock, rng=random.Random(1))
-    address = await serving.listen()
-    make_users(serving.access.table.directory)
-    async with RemotingClient(clock=clock, rng=random.Random(2)) as client:
-        yield lambda command: client.call(address, command, 20), serving.access.table.directory
-    await serving.stop()
-
-
-def _namesrv(folder: Path) -> Loaded[NamesrvConfig]:
-    return Loaded(NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=0, tls_test_mode_enable=False, **ON))
-
-
-def _controller(folder: Path) -> Loaded[ControllerConfig]:
-    return Loaded(
-        ControllerConfig(
-            **ETCD,
-            controller_store_path=folder,
-            listen_port=0,
-            tls_test_mode_enable=False,
-            **ON,
-        )
-    )
+    async with serving(request.param, tmp_path) as found:
+        yield found
 
 
 async def test_strangers_are_refused_whatever_they_ask_for(server: tuple[Ask, Directory]) -> None:

@@ -218,7 +218,7 @@ class AccessAdmin:
             )
         told: UserChanges = request.body
         news = self.exchange.news(told.entries)
-        answer = await self.exchange.answer(request.principal.name, told)
+        answer = await self.exchange.answer(request.principal.name, told, request.peer.address)
         if told.is_listening and self.listeners is not None:
             self.listeners.add(request.peer)
         if news:  # who listens here may not have heard it where the change was made

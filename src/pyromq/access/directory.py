@@ -9,9 +9,11 @@ judged as the others, are in no list and no table, and count where no other has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
@@ -40,6 +42,27 @@ class AccessContent:
 NO_CONTENT = AccessContent({}, {})
 
 
+class Standing(NamedTuple):
+    """What holds about one name. `believed`: from where who says it needs no signature."""
+
+    user: User | None = None
+    policies: Policies = ()
+    believed: tuple[str, ...] = ()
+
+
+class Arrival(NamedTuple):
+    """A change that nobody asked this server for: another server has said so, a log, or a file.
+
+    `name` empty: it is about no user, but about addresses. `told_by`: the user as whom that server came, if one did."""
+
+    name: str
+    told_by: str
+    source: str  # its address, or the path of a file
+    before: Standing
+    after: Standing
+    made_at: str = ""  # the server that was asked for it
+
+
 class Directory:
     """Event loop only. Changes raise RequestRefused with 5.5.0's code and words. `watch` hears of each."""
 
@@ -51,6 +74,7 @@ class Directory:
         self._derived = NO_CONTENT
         self._watchers: list[Callable[[str], None]] = []
         self._own_watchers: list[Callable[[str], None]] = []
+        self.on_arrival: list[Callable[[Arrival], None]] = []  # each hears of what came from elsewhere
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """Call `changed` with the user's name after each change of what is decided about him."""
@@ -208,6 +232,23 @@ class Directory:
             self._users[name] = user
             if policies:
                 self._policies[name] = policies
+
+    # --- what came from elsewhere -----------------------------------------------------------------------------------
+
+    def standing(self, name: str) -> Standing:
+        return Standing(self._users.get(name), self._policies.get(name, ()))
+
+    @contextmanager
+    def arriving(self, name: str, told_by: str, source: str, made_at: str = "") -> Iterator[None]:
+        """Tell `on_arrival` how a user was changed meanwhile, if he was."""
+        before = self.standing(name)
+        yield
+        self.arrived(Arrival(name, told_by, source, before, self.standing(name), made_at))
+
+    def arrived(self, arrival: Arrival) -> None:
+        if arrival.before != arrival.after:
+            for each in self.on_arrival:
+                each(arrival)
 
     # --- decisions --------------------------------------------------------------------------------------------------
 

@@ -227,6 +227,7 @@ class Broker:
             return holds.around
         told = AccessAudit(audit, access.table.directory)
         told.watch(access.gate)
+        told.watch_arrivals()
         auditing = Auditing(audit, told.describe)
         return lambda handlers: holds.around(auditing.around(handlers))
 

@@ -105,6 +105,7 @@ class Controller:
         if audit is not None:
             described = AccessAudit(audit, self.access.table.directory)
             described.watch(self.access.gate)
+            described.watch_arrivals()
             handlers = Auditing(audit, described.describe).around(handlers)
         self._elected = elected
         self._users_shared = (

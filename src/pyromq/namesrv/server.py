@@ -128,6 +128,7 @@ class NameServer:
             return holds.around
         told = AccessAudit(audit, self.access.table.directory)
         told.watch(self.access.gate)
+        told.watch_arrivals()
         auditing = Auditing(audit, told.describe)
         return lambda handlers: holds.around(auditing.around(handlers))
 

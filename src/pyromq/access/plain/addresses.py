@@ -51,6 +51,10 @@ class AddressList:
         items = (item.strip() for text in given for item in _COMMA.split(text))
         return cls(tuple(pattern for item in items if item for pattern in _patterns(item)))
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(pattern.text for pattern in self.patterns)
+
     def covers(self, source: str) -> bool:
         """Tell whether an address is on the list. An IPv4 address in IPv6 clothes is the IPv4 address."""
         if not self.patterns:

@@ -77,6 +77,6 @@ class UserSharing:
         answer = await self._ask(peer, self._exchange.question(with_stamps=True))
         if answer is None or answer.is_same:
             return
-        await self._exchange.take(answer.entries)
+        await self._exchange.take(answer.entries, peer)
         if answer.wanted:
             await self._ask(peer, self._exchange.question(answer.wanted))

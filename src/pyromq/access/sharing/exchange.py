@@ -94,12 +94,13 @@ class UserExchange:
             stamps=dict(stamps.by_name) if with_stamps else None,
         )
 
-    async def answer(self, who: str, told: UserChanges) -> UserChangesAnswer:
-        """Take what another server tells, on disk when this returns. RequestRefused: it is none of the cluster."""
+    async def answer(self, who: str, told: UserChanges, source: str = "") -> UserChangesAnswer:
+        """Take what another server tells, at this address, on disk when this returns. RequestRefused: it is none of
+        the cluster."""
         if who != self._inner.name:
             raise refused(f"only servers tell each other of users, as {self._inner.name}, not {who or 'nobody'}")
         if self.takes:
-            await self.take(told.entries)
+            await self.take(told.entries, source)
         await self._table.saved()  # what can still be lost is told to nobody
         stamps = self._table.stamps
         if told.digest == stamps.digest:
@@ -116,14 +117,14 @@ class UserExchange:
         stamps = self._table.stamps
         return [one.name for one in entries if stamps.is_newer(one.name, ChangeStamp(one.changed_ms, one.changed_by))]
 
-    async def take(self, entries: Iterable[SharedUser]) -> None:
-        """Make users here what they are elsewhere, where that is newer."""
-        taken = [entry.name for entry in entries if self._take(entry)]
+    async def take(self, entries: Iterable[SharedUser], source: str) -> None:
+        """Make users here what they are elsewhere, at the server of this address, where that is newer."""
+        taken = [entry.name for entry in entries if self._take(entry, source)]
         if taken:
             await self._table.saved()
             log.info("users are as another server has them", users=", ".join(sorted(taken)))
 
-    def _take(self, entry: SharedUser) -> bool:
+    def _take(self, entry: SharedUser, source: str) -> bool:
         stamp = ChangeStamp(entry.changed_ms, entry.changed_by)
         if not self._table.stamps.is_newer(entry.name, stamp):
             return False
@@ -132,7 +133,8 @@ class UserExchange:
         except (ConfigError, RequestRefused, msgspec.ValidationError):
             log.warning("a user is not taken: who tells of him has other inner credentials, or none", user=entry.name)
             return False
-        self._table.take(entry.name, user, policies, stamp)
+        with self._table.directory.arriving(entry.name, self._inner.name, source, entry.changed_by):
+            self._table.take(entry.name, user, policies, stamp)
         return True
 
     def read(self, entry: SharedUser) -> tuple[User | None, Policies]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...access.directory import USER, Directory
+from ...access.directory import USER, Arrival, Directory, Standing
 from ...access.forms import acl_info, user_info
 from ...access.gate import AccessGate
 from ...access.rights import Principal
@@ -43,6 +43,10 @@ class AccessAudit:
             gate.on_refusal.append(self._refused)
             gate.on_passage.append(self._passed)
 
+    def watch_arrivals(self) -> None:
+        """Note from now on how users and policies are changed by what other servers, a log or files say."""
+        self._directory.on_arrival.append(self._arrived)
+
     def describe(self, request: AuditedRequest) -> Callable[[], dict[str, Any]] | None:
         """Return what tells, after a request was served, how it changed a user and his policies; None: it changes
         none."""
@@ -53,26 +57,16 @@ class AccessAudit:
             name = fields.get("subject", "").removeprefix(USER)
         else:
             return None
-        before, secrets = self._shown(name), self._secrets(name)
+        before = self._directory.standing(name)
+        return lambda: _difference(name, before, self._directory.standing(name))
 
-        def changed() -> dict[str, Any]:
-            told: dict[str, Any] = {"before": before, "after": self._shown(name)}
-            return told | ({"passwordChanged": True} if self._secrets(name) != secrets else {})
-
-        return changed
-
-    def _shown(self, name: str) -> dict[str, Any] | None:
-        user = self._directory.find(name)
-        if user is None:
-            return None
-        acl = acl_info(name, self._directory.policies.get(name, ()))
-        shown: dict[str, Any] = msgspec.to_builtins(user_info(user, with_secret=False))
-        shown.pop("password", None)
-        return shown | {"policies": [] if acl is None else msgspec.to_builtins(acl).get("policies")}
-
-    def _secrets(self, name: str) -> tuple[str, ...]:
-        user = self._directory.find(name)
-        return () if user is None else tuple(user.secrets)
+    def _arrived(self, arrival: Arrival) -> None:
+        """Note what another server, the log of a set or a file has changed here."""
+        name = arrival.name
+        where = {"from": arrival.source} | ({"madeAt": arrival.made_at} if arrival.made_at else {})
+        about = f"{USER}{name}" if name else "all accounts"
+        told = _difference(name, arrival.before, arrival.after)
+        self._audit.note("policy", user=arrival.told_by, **where, about=about, **told)
 
     def _refused(self, principal: Principal, what: int | str, address: str, why: str) -> None:
         host, call = address.rpartition(":")[0], _name_of(what)
@@ -89,6 +83,27 @@ class AccessAudit:
         host = address.rpartition(":")[0]
         fields = {"user": principal.name, "from": address, "by": principal.proof.value}
         self._audit.note_seldom(("login", principal.name, host), "login", **fields)
+
+
+def _difference(name: str, before: Standing, after: Standing) -> dict[str, Any]:
+    told: dict[str, Any] = {"before": _shown(name, before), "after": _shown(name, after)}
+    return told | ({"passwordChanged": True} if _secrets(before) != _secrets(after) else {})
+
+
+def _shown(name: str, standing: Standing) -> dict[str, Any] | None:
+    """Return what holds about a user, without his password; None: there is none."""
+    user, policies, believed = standing
+    addresses = {"believedFrom": list(believed)} if believed else {}
+    if user is None:
+        return addresses or None
+    acl = acl_info(name, policies)
+    shown: dict[str, Any] = msgspec.to_builtins(user_info(user, with_secret=False))
+    shown.pop("password", None)
+    return shown | {"policies": [] if acl is None else msgspec.to_builtins(acl).get("policies")} | addresses
+
+
+def _secrets(standing: Standing) -> tuple[str, ...]:
+    return () if standing.user is None else tuple(standing.user.secrets)
 
 
 def _name_of(what: int | str) -> str:

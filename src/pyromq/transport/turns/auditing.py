@@ -17,7 +17,7 @@ from ...errors import ProtocolError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.requests import ROWS
 from ...protocol.row import AnyRow, RequestClass
-from ..dispatch import Answer, Handler, Reply, Request
+from ..dispatch import Answer, Handler, Reply, Request, unsupported
 
 Changed = Callable[[], dict[str, Any]] | None
 Describe = Callable[[Request], Changed]
@@ -37,7 +37,9 @@ class Auditing:
         self._describe = describe
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        return {code: self._audited(code, handler) for code, handler in handlers.items()}
+        """Return handlers of the same, and of the administration of other servers: who tries that here is noted."""
+        elsewhere = {row.code: unsupported for row in ROWS.values() if row.lane is RequestClass.ADMIN}
+        return {code: self._audited(code, handler) for code, handler in (elsewhere | {**handlers}).items()}
 
     def _audited(self, code: int, handler: Handler) -> Handler:
         row = ROWS.get(code)

@@ -28,6 +28,7 @@ from .recorder import TableRecorder
 log = logs.get("pyromq.broker")
 
 SECTION, FORMAT = "users", "format"
+OF_THE_LOG = "the log of the set"  # where a change came from
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -108,16 +109,21 @@ class ReplicaUsers:
             if not (self.is_anew or users.table.stamps.is_newer(entry.name, stamp)):
                 return
             users.closed.pop(entry.name, None)
-            try:
-                if users.exchange is None:
-                    raise ConfigError("this member has no inner credentials")
-                user, policies = users.exchange.read(entry)
-            except ConfigError:
-                self._shut_out(entry.name, value)
-            else:
-                users.table.take(entry.name, user, policies, stamp)
+            with users.table.directory.arriving(entry.name, "", OF_THE_LOG, entry.changed_by):
+                self._take(entry, value, stamp)
         except (msgspec.ValidationError, RequestRefused) as fault:
             raise TableDamaged(f"user {key} in {USERS} cannot be read: {fault}") from None
+
+    def _take(self, entry: SharedUser, value: Any, stamp: ChangeStamp) -> None:
+        users = self.users
+        try:
+            if users.exchange is None:
+                raise ConfigError("this member has no inner credentials")
+            user, policies = users.exchange.read(entry)
+        except ConfigError:
+            self._shut_out(entry.name, value)
+        else:
+            users.table.take(entry.name, user, policies, stamp)
 
     def _shut_out(self, name: str, value: Any) -> None:
         self.users.table.shut_out(name)
@@ -127,7 +133,8 @@ class ReplicaUsers:
     def drop(self, section: str, key: str | int) -> None:
         if section == SECTION:
             self.users.closed.pop(str(key), None)
-            self.users.table.forget(str(key))
+            with self.users.table.directory.arriving(str(key), "", OF_THE_LOG):
+                self.users.table.forget(str(key))
 
     def replace(self, section: str, value: Any) -> None:
         """Note that the master writes users; he puts them one by one."""
