@@ -42,7 +42,7 @@ class AccessContent:
 NO_CONTENT = AccessContent({}, {})
 
 
-class Standing(NamedTuple):
+class UserState(NamedTuple):
     """What holds about one name. `believed`: from where who says it needs no signature."""
 
     user: User | None = None
@@ -58,8 +58,8 @@ class Arrival(NamedTuple):
     name: str
     told_by: str
     source: str  # its address, or the path of a file
-    before: Standing
-    after: Standing
+    before: UserState
+    after: UserState
     made_at: str = ""  # the server that was asked for it
 
 
@@ -235,8 +235,8 @@ class Directory:
 
     # --- what came from elsewhere -----------------------------------------------------------------------------------
 
-    def standing(self, name: str) -> Standing:
-        return Standing(self._users.get(name), self._policies.get(name, ()))
+    def standing(self, name: str) -> UserState:
+        return UserState(self._users.get(name), self._policies.get(name, ()))
 
     @contextmanager
     def arriving(self, name: str, told_by: str, source: str, made_at: str = "") -> Iterator[None]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from ... import logs
 from ...ambient import Clock, RunBlocking
 from ...errors import ConfigError
-from ..directory import AccessContent, Arrival, Standing
+from ..directory import AccessContent, Arrival, UserState
 from ..gate import AccessGate
 from .accounts import BrokenFile, PlainAccount
 from .addresses import WhiteLists
@@ -46,7 +46,9 @@ class PlainLayer:
         self._gate, self._run_blocking, self._clock = gate, run_blocking, clock
         self._files = ReadFiles(why_no_white_lists)
         self._said: set[str] = set()
-        self._held: dict[str, tuple[str, Standing]] | None = None  # by account, and "" for all: a file and what it says
+        self._held: dict[str, tuple[str, UserState]] | None = (
+            None  # by account, and "" for all: a file and what it says
+        )
 
     def begin(self) -> None:
         """Read the files for the first time. Blocks. ConfigError: one of them is broken."""
@@ -99,19 +101,19 @@ class PlainLayer:
         believed = {name: account.white for name, account in accounts.items() if account.white.patterns}
         self._gate.let_in(WhiteLists(white, white, believed))
         held = {
-            name: (files[name], Standing(users[name], policies[name], accounts[name].white.texts)) for name in accounts
+            name: (files[name], UserState(users[name], policies[name], accounts[name].white.texts)) for name in accounts
         }
-        self._tell({"": (str(self._main), Standing(believed=white.texts))} | held)
+        self._say_changes({"": (str(self._main), UserState(believed=white.texts))} | held)
         log.info("accounts of ACL 1.0 are as their files say", accounts=len(accounts), white=len(white.patterns))
         if not accounts and not white.patterns:
             log.warning("no file of ACL 1.0 has any account: nobody is let in but users", file=self._main)
 
-    def _tell(self, held: dict[str, tuple[str, Standing]]) -> None:
+    def _say_changes(self, held: dict[str, tuple[str, UserState]]) -> None:
         """Say what differs from before; nothing at the start, since nobody knows what held before that."""
         before, self._held = self._held, held
         if before is None:
             return
         for name in sorted(before.keys() | held.keys()):
-            file, old = before.get(name, ("", Standing()))
-            now_file, now = held.get(name, (file, Standing()))
+            file, old = before.get(name, ("", UserState()))
+            now_file, now = held.get(name, (file, UserState()))
             self._gate.directory.arrived(Arrival(name, "", now_file, old, now))

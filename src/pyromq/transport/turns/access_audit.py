@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...access.directory import USER, Arrival, Directory, Standing
+from ...access.directory import USER, Arrival, Directory, UserState
 from ...access.forms import acl_info, user_info
 from ...access.gate import AccessGate
 from ...access.rights import Principal
@@ -85,12 +85,12 @@ class AccessAudit:
         self._audit.note_seldom(("login", principal.name, host), "login", **fields)
 
 
-def _difference(name: str, before: Standing, after: Standing) -> dict[str, Any]:
+def _difference(name: str, before: UserState, after: UserState) -> dict[str, Any]:
     told: dict[str, Any] = {"before": _shown(name, before), "after": _shown(name, after)}
     return told | ({"passwordChanged": True} if _secrets(before) != _secrets(after) else {})
 
 
-def _shown(name: str, standing: Standing) -> dict[str, Any] | None:
+def _shown(name: str, standing: UserState) -> dict[str, Any] | None:
     """Return what holds about a user, without his password; None: there is none."""
     user, policies, believed = standing
     addresses = {"believedFrom": list(believed)} if believed else {}
@@ -102,7 +102,7 @@ def _shown(name: str, standing: Standing) -> dict[str, Any] | None:
     return shown | {"policies": [] if acl is None else msgspec.to_builtins(acl).get("policies")} | addresses
 
 
-def _secrets(standing: Standing) -> tuple[str, ...]:
+def _secrets(standing: UserState) -> tuple[str, ...]:
     return () if standing.user is None else tuple(standing.user.secrets)
 
 
