@@ -183,9 +183,10 @@ async def test_an_address_behind_a_gateway_has_a_quota_of_its_own(cluster: Secur
         assert code == BUSY
         assert "the quota of address:10.0.0.9 is 1 bytes sent a second" in said  # where the call came from
         assert (await locally())[0] == OK
-        code, said = await locally()
-        assert code == BUSY
-        assert "the quota of address:127.0.0.1 " in said
+        answer = await asked(gateway.tunnel.address, signed(short(), SHOP, PASSWORD))
+        assert answer.code == ResponseCode.SYSTEM_BUSY
+        assert "the quota of address:127.0.0.1 " in str(answer.remark)
+        assert f"try again in {answer.fields['retryAfterMs']} ms" in str(answer.remark)
 
 
 async def test_connections_at_a_gateway_are_those_of_its_clients(cluster: Secured) -> None:

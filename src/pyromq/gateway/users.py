@@ -42,7 +42,7 @@ log = logs.get("pyromq.gateway")
 
 ASK_S = 3.0
 FIRST_S = 2.0  # that a request waits for the first round, after a start
-_SOME_BROKER = ""  # stands for a broker that has told by itself, until all have been asked again
+_TELLS_FOR_S = 3 * ROUND_S  # that the word of a broker holds which told by itself: all have been asked again by then
 
 
 class MemoryRows:
@@ -80,6 +80,7 @@ class GatewayUsers:
         self._others: set[str] = set()  # and of brokers that do not
         self._name_servers = set(config.namesrv_addr)
         self._counting: set[str] = set()  # addresses of brokers that count who uses them
+        self._are_counted_until = float("-inf")  # by the word of any broker
         self._heard = asyncio.Event()  # what one server that shares users has is here
         self._compared = asyncio.Event()  # with all servers that answer
 
@@ -115,7 +116,7 @@ class GatewayUsers:
 
     def are_counted(self) -> bool:
         """Tell whether brokers have quotas of users or addresses, and have to know whose use of them a request is."""
-        return bool(self._counting)
+        return bool(self._counting) or self._clock.monotonic() < self._are_counted_until
 
     # --- what servers tell --------------------------------------------------------------------------------------------
 
@@ -125,7 +126,6 @@ class GatewayUsers:
 
     async def _run(self, sharing: UserSharing) -> None:
         while True:
-            self._counting.discard(_SOME_BROKER)
             with suppress(PyroError):  # no name server answers
                 servers = await self._servers()
                 await asyncio.gather(*(self._compare(sharing, server) for server in servers))
@@ -167,7 +167,7 @@ class GatewayUsers:
             if not self._others:
                 self._fetched.forget_all()
         self._sharers &= brokers | self._name_servers
-        self._counting &= brokers | {_SOME_BROKER}
+        self._counting &= brokers
         return [*sorted(self._name_servers), *sorted(brokers - self._name_servers)]
 
     async def hear(self, request: RequestOf[None, UserChanges]) -> Reply:
@@ -176,7 +176,7 @@ class GatewayUsers:
         if inner is None or command.fields.get(ACCESS_KEY) != inner.name or not self._is_signed_by(inner, command):
             raise refused("only servers of the cluster tell of users, signed with innerClientAuthenticationCredentials")
         if request.body.counts_callers:
-            self._counting.add(_SOME_BROKER)
+            self._are_counted_until = self._clock.monotonic() + _TELLS_FOR_S
         return Reply(body=await self._exchange.answer(inner.name, request.body))
 
     def _is_signed_by(self, inner: NamedSecret, command: Command) -> bool:
