@@ -42,19 +42,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kernel", choices=["native", "python"], default="native")
     parser.add_argument("--target", choices=["broker", "namesrv"], default="broker")
+    parser.add_argument("--secured", action="store_true", help="the daemons ask who everybody is, and judge him")
     parser.add_argument("--stop-at-fault", action="store_true", help="end at the first traceback in a log")
     parser.add_argument("--keep", action="store_true", help="leave the folder with stores and logs")
     parser.add_argument("--replay", type=Path, help="send the frames of this file, one at a time, and nothing else")
     wanted = parser.parse_args()
     with _folder(wanted.keep) as folder:
         print(f"folder {folder}", flush=True)
-        campaign = Campaign(folder, wanted.target, wanted.kernel, wanted.seed, stop_at_fault=wanted.stop_at_fault)
+        flags = {"stop_at_fault": wanted.stop_at_fault, "secured": wanted.secured}
+        campaign = Campaign(folder, wanted.target, wanted.kernel, wanted.seed, **flags)
         replay = None if wanted.replay is None else read_frames(wanted.replay)
         try:
             done = asyncio.run(campaign.run(0 if replay is not None else wanted.frames, replay))
         except Broken as fault:
             sys.exit(f"BROKEN after {campaign.result.frames} frames: {fault}")
-    print(f"{done.frames} frames, {done.answers} answers, {done.rounds} rounds of the canary, faults: {done.faults}")
+    answers = f"{done.answers} answers, {done.refused} of them refusals"
+    print(f"{done.frames} frames, {answers}, {done.rounds} rounds of the canary, faults: {done.faults}")
     sys.exit(1 if done.faults else 0)
 
 

@@ -12,6 +12,7 @@ import random
 import time
 from typing import Any
 
+from pyromq.access.signatures import Signer
 from pyromq.ambient import SystemClock
 from pyromq.errors import CallTimedOut, ConnectionLost
 from pyromq.model.codes import ResponseCode
@@ -23,6 +24,7 @@ from pyromq.protocol.properties import properties_text
 from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import RemotingClient
 from tests.fuzz.lines import Broken
+from tests.fuzz.signers import ADMIN, MIGHTY, RIGHTS, SECRET, WORKER
 from tests.wire import decode_messages
 
 TOPIC, GROUP, NAME = "canary-topic-7f3a9c", "canary-group-7f3a9c", "127.0.0.1@canary"
@@ -32,19 +34,26 @@ PAUSE_S = 0.1
 
 
 class Canary:
-    """Event loop only. `addresses` are the broker's and the name server's."""
+    """Event loop only. `is_asked`: the daemons ask who it is; then it is their administrator."""
 
-    def __init__(self, broker: str, namesrv: str) -> None:
+    def __init__(self, broker: str, namesrv: str, *, is_asked: bool = False) -> None:
         self._broker = broker
         self._namesrv = namesrv
         self._rng = random.Random(7)
-        self._client = RemotingClient(clock=SystemClock(), rng=random.Random(8))
+        self._is_asked = is_asked
+        self._client = self._connect()
         self._kept: dict[int, bytes] = {}  # by offset, all in queue 0
         self.rounds = 0
         self.slowest_s = 0.0
 
+    def _connect(self) -> RemotingClient:
+        sign = Signer(ADMIN, SECRET).sign if self._is_asked else None
+        return RemotingClient(clock=SystemClock(), rng=random.Random(8), sign=sign)
+
     async def prepare(self) -> None:
-        """Make the topic and the KV entry that the rounds use."""
+        """Make the topic and the KV entry that the rounds use, and the users of the campaign."""
+        if self._is_asked:
+            await self._make_users()
         fields: dict[str, Any] = {
             "topic": TOPIC,
             "defaultTopic": "TBW102",
@@ -58,6 +67,16 @@ class Canary:
         await self._ask(self._broker, RequestCode.UPDATE_AND_CREATE_TOPIC, **fields)
         kv: dict[str, Any] = {"namespace": "canary-space", "key": "canary-key", "value": "canary-value"}
         await self._ask(self._namesrv, RequestCode.PUT_KV_CONFIG, **kv)
+
+    async def _make_users(self) -> None:
+        """Make them at the broker, which tells the name server before it answers."""
+        for name, kind in ((MIGHTY, "Super"), (WORKER, "Normal")):
+            user = json.dumps({"password": SECRET, "userType": kind}).encode()
+            await self._ask(self._broker, RequestCode.AUTH_CREATE_USER, user, username=name)
+        rows = [{"resource": each, "actions": ["Pub", "Sub", "List"], "decision": "Allow"} for each in RIGHTS]
+        policy = json.dumps({"policies": [{"entries": rows}]}).encode()
+        await self._ask(self._broker, RequestCode.AUTH_CREATE_ACL, policy, subject=f"User:{WORKER}")
+        await self._until_found(self._namesrv, RequestCode.AUTH_GET_USER, username=WORKER)
 
     async def round(self) -> None:
         """Broken says what was not answered as it should."""
@@ -75,7 +94,7 @@ class Canary:
     def moved(self, broker: str, namesrv: str) -> None:
         """The daemons were started again."""
         self._broker, self._namesrv = broker, namesrv
-        self._client = RemotingClient(clock=SystemClock(), rng=random.Random(8))
+        self._client = self._connect()
 
     async def check_kept(self) -> None:
         """Everything that was ever sent is still there, except what retention took with its file of the log."""

@@ -28,6 +28,7 @@ from tests.fuzz.frames import Made, Mint
 from tests.fuzz.lines import Broken, Line, connect
 from tests.fuzz.sequences import REPAIRS, STORIES
 from tests.fuzz.settings_story import settings
+from tests.fuzz.signers import SETTINGS, Signers
 from tests.fuzz.story import Story
 from tests.fuzz.values import World
 
@@ -52,6 +53,7 @@ class Result:
 
     frames: int = 0
     answers: int = 0
+    refused: int = 0  # of these: who sent it may not
     rounds: int = 0
     bursts: int = 0
     faults: dict[str, str] = field(default_factory=dict)
@@ -60,15 +62,28 @@ class Result:
 class Campaign:
     """One target under fire."""
 
-    def __init__(self, folder: Path, target: str, kernel: str, seed: int, *, stop_at_fault: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        target: str,
+        kernel: str,
+        seed: int,
+        *,
+        stop_at_fault: bool = True,
+        secured: bool = False,
+    ) -> None:
+        """`secured`: the daemons ask everybody who he is, and judge him."""
         self._folder = Folder(folder)
         self._target = target
         self._seed = seed
         self._stop_at_fault = stop_at_fault
         self._world = World(self._folder.outside)
-        self._mint = Mint(random.Random(seed), self._world, SERVED[target])
-        kept = {"kvConfigPath": folder / "kv" / "kvConfig.json"}
-        self._namesrv = Daemon("namesrv", folder, kernel, **kept)
+        self._secured = SETTINGS if secured else {}
+        rng = random.Random(seed)
+        signers = Signers(rng, self._world) if secured else None
+        self._mint = Mint(rng, self._world, SERVED[target], signers)
+        kept: dict[str, object] = {"kvConfigPath": folder / "kv" / "kvConfig.json"}
+        self._namesrv = Daemon("namesrv", folder, kernel, **kept, **self._secured)
         self._broker: Daemon
         self._kernel = kernel
         self._lines: list[Line] = []
@@ -98,7 +113,7 @@ class Campaign:
         told: dict[str, object] = {"namesrvAddr": self._namesrv.address, "storePathRootDir": self._folder.store}
         told["fastListenPort"] = free_port()
         limits = {"maxLogBytes": 256 << 20, "cleanResourceInterval": 1000, "firstRoundMs": 1000}
-        self._broker = Daemon("broker", self._folder.root, self._kernel, **told, **limits)
+        self._broker = Daemon("broker", self._folder.root, self._kernel, **told, **limits, **self._secured)
         self._broker.start()
 
     @property
@@ -108,7 +123,7 @@ class Campaign:
     # -- firing -------------------------------------------------------------------------------------------------------
 
     async def _fire(self, frames: int, replay: list[Made] | None) -> None:
-        self._canary = Canary(self._broker.address, self._namesrv.address)
+        self._canary = Canary(self._broker.address, self._namesrv.address, is_asked=bool(self._secured))
         try:
             await self._canary.prepare()
             await self._canary.round()
@@ -173,6 +188,7 @@ class Campaign:
     def _leave(self, line: Line) -> None:
         """Close the connection, or the oldest of those that are left open with half a frame."""
         self.result.answers += line.answers
+        self.result.refused += line.refused
         if line.is_left:
             self._left.append(line)
             line = self._left[0]
@@ -194,6 +210,7 @@ class Campaign:
         for line in (*self._lines, *self._left):
             line.close()
         self.result.answers += sum(line.answers for line in self._lines)
+        self.result.refused += sum(line.refused for line in self._lines)
         self._lines, self._left = [], []
 
     async def _replay(self, frames: list[Made]) -> None:

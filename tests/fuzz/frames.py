@@ -19,6 +19,7 @@ from pyromq.protocol.requests import ROWS, RequestCode
 from tests.fuzz import values
 from tests.fuzz.bodies import body_of, changed_body
 from tests.fuzz.shapes import fields_of
+from tests.fuzz.signers import Signers
 from tests.fuzz.values import World
 from tests.protocol.fuzz import _mutate
 from tests.protocol.recorded import Recorded, recorded_frames
@@ -65,10 +66,13 @@ class Made(NamedTuple):
 
 
 class Mint:
-    """Frames for a daemon that serves `served`; the others of RocketMQ's codes come along now and then."""
+    """Frames for a daemon that serves `served`; the others of RocketMQ's codes come along now and then.
 
-    def __init__(self, rng: random.Random, world: World, served: Sequence[int]) -> None:
+    `signers`: who sends them, to one that asks."""
+
+    def __init__(self, rng: random.Random, world: World, served: Sequence[int], signers: Signers | None = None) -> None:
         self.rng = rng
+        self._signers = signers
         self.world = world
         self._served = [code for code in served if code not in SETTINGS]
         self._busy = [code for code in (*SENDS, *SENDS, *PULLS, C.HEART_BEAT) if code in served] or self._served
@@ -92,6 +96,9 @@ class Mint:
         if code in SHORT and rng.random() < 0.9:
             draft.fields = {LONG_NAMES.get(name, name): value for name, value in draft.fields.items()}
         self._opaque = self._opaque + 1 & 0x3FFFFFFF
+        if self._signers is not None:
+            told_code = draft.code if draft.told_code is None else draft.told_code
+            self._signers.sign(told_code, draft.fields, draft.typed, draft.body, must_pass=not odd)
         return self._wire(draft, odd)
 
     def _fields(self, code: int) -> dict[str, str]:

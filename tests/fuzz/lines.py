@@ -9,6 +9,7 @@ import asyncio
 import random
 
 from pyromq.errors import ProtocolError
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.requests import ROWS
@@ -44,6 +45,7 @@ class Line(asyncio.Protocol):
         self.is_left = False
         self.sent = 0
         self.answers = 0
+        self.refused = 0  # of these: who sent it may not
 
     @property
     def is_open(self) -> bool:
@@ -76,6 +78,7 @@ class Line(asyncio.Protocol):
 
     def _answered(self, command: Command) -> None:
         self.answers += 1
+        self.refused += command.code == ResponseCode.NO_PERMISSION
         self._owed.pop(command.opaque, None)
         if (waiting := self._waiting.get(command.opaque)) is not None and not waiting.done():
             waiting.set_result(command)
