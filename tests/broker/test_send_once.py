@@ -85,6 +85,24 @@ async def test_a_batch_is_one_send(broker: Running) -> None:
     assert (answer.code, "was a batch of 3 messages before, now of 2" in str(answer.remark)) == (13, True)
 
 
+async def test_batches_behind_each_other_are_known_by_their_names_after_a_start_too(tmp_path: Path) -> None:
+    """The first one makes the queue, so it is put message by message; the others are put whole where a kernel can."""
+    batches = [[b"%d.%d" % (number, part) for part in range(5)] for number in range(4)]
+    asked = [{"i": identity(number) + f"UNIQ_KEY\x01U{number}\x02"} for number in range(4)]
+    async with running_broker(tmp_path, duplicate_window_enable=True) as broker:
+        first = [where(await broker.send_batch(bodies, **extra)) for bodies, extra in zip(batches, asked, strict=True)]
+    assert [offset for _, offset, _ in first] == ["0", "5", "10", "15"]
+    async with running_broker(tmp_path, duplicate_window_enable=True) as broker:
+        for number in (3, 0, 2, 1):
+            queue, offset, ids = where(await broker.send_batch(batches[number], **asked[number]))
+            assert (queue, offset, ids[-16:]) == (*first[number][:2], first[number][2][-16:])  # ids name the port, too
+        stored = decode_messages((await broker.pull()).body)
+    assert [message.body for message in stored] == [body for bodies in batches for body in bodies]
+    assert [message.properties["__SEND_ID"] for message in stored] == [
+        f"p/1/{number}/{part}" for number in range(4) for part in range(5)
+    ]
+
+
 async def test_a_batch_that_is_kept_as_one_record_is_one_send(broker: Running) -> None:
     await broker.call(
         RequestCode.UPDATE_AND_CREATE_TOPIC,

@@ -22,7 +22,7 @@ import pyromq
 from pyromq.spark.failures import shown_in_a_sentence
 from pyromq.spark.read.batch_read import QueuePart
 from pyromq.spark.read.offsets import OffsetRange, Queue
-from pyromq.spark.session import SETTINGS
+from pyromq.spark.session import SETTINGS, settings_for
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
 from tests.spark.test_pulling import make_topic
@@ -37,6 +37,13 @@ def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
 def test_a_plan_without_tasks_gives_no_rows(spark: SparkSession, servers: Servers, topic: str) -> None:
     make_topic(servers, "broker-a", topic)
     assert read(spark, servers, topic).collect() == []
+
+
+def test_settings_for_this_machine_do_not_go_to_a_cluster() -> None:
+    alone, cluster, yarn = (settings_for(master) for master in ("local[2]", "spark://elsewhere:7077", "yarn"))
+    assert (alone, settings_for("")) == (SETTINGS, SETTINGS)
+    assert alone.keys() - cluster.keys() == {"spark.driver.host", "spark.driver.bindAddress"}
+    assert cluster.keys() - yarn.keys() == {"spark.python.unix.domain.socket.enabled"}
 
 
 def test_filters_are_spark_s_own_where_its_setting_is_off(spark: SparkSession, servers: Servers, topic: str) -> None:

@@ -25,14 +25,17 @@ __all__ = [
     "Picked",
     "Placed",
     "Range",
+    "batch_records",
     "big_endian",
     "check_at",
+    "count_messages",
     "cut_columns",
     "cut_sealed",
     "index_hash",
     "index_keys",
     "is_intact",
     "keys_of",
+    "named_batch",
     "parse_delay_levels",
     "pick_entries",
     "place_burst",
@@ -48,6 +51,10 @@ pick_entries = pull.pick_entries if _native is None else _native.pick_entries
 whole_places = scan.whole_places if _native is None else _native.whole_places
 walk_log = scan.walk_log if _native is None else _native.walk_log
 cut_columns = None if _native is None else _native.cut_columns  # None: spark/ makes columns with numpy
+# Of batch bodies. None: they are decoded message by message, as are those in which the native ones find anything odd.
+batch_records = None if _native is None else _native.batch_records
+count_messages = None if _native is None else _native.count_messages
+named_batch = None if _native is None else _native.named_batch
 
 
 def index_keys(places: Sequence[Placed], covered: int, with_tags: bool) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -46,6 +46,12 @@ class OffsetId(NamedTuple):
 
 def offset_message_id(store_host: bytes, physical_offset: int) -> str:
     return (store_host + _POSITION.pack(physical_offset)).hex().upper()
+
+
+def offset_message_ids(store_host: bytes, physical_offsets: Iterable[int]) -> list[str]:
+    """Return the ids of several messages of one store."""
+    host = store_host.hex().upper()
+    return [f"{host}{offset:016X}" for offset in physical_offsets]
 
 
 def parse_offset_message_id(text: str) -> OffsetId:

@@ -6,8 +6,8 @@ Per message | total 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4 | body 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from ..errors import ProtocolError
 from .properties import MAX_PROPERTIES_BYTES
@@ -24,6 +24,10 @@ class BatchEntry(NamedTuple):
     body: bytes
     flag: int = 0
     properties: bytes = b""
+
+
+# The messages of a batch: decoded, or as a body that holds them.
+BatchEntries: TypeAlias = Sequence[BatchEntry] | bytes
 
 
 def encode_batch(entries: Iterable[BatchEntry]) -> bytes:

@@ -55,17 +55,24 @@ def new_session(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    is_remote = bool(master) and not master.startswith("local")
     conf = SparkConf().setAppName(f"pyromq {name}").setMaster(master or "local[*]")
-    # Executors elsewhere must reach the driver.
-    own = {key: value for key, value in SETTINGS.items() if not (is_remote and key.startswith("spark.driver."))}
-    conf.setAll(list({**own, "spark.driver.memory": memory, **(settings or {})}.items()))
+    conf.setAll(list({**settings_for(master), "spark.driver.memory": memory, **(settings or {})}.items()))
     with _started_lightly():
         if apart:
             _start_apart(conf)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """Return the settings that hold for this master, where users give no others."""
+    if not master or master.startswith("local"):
+        return SETTINGS
+    left_out: tuple[str, ...] = ("spark.driver.",)  # executors elsewhere must reach the driver
+    if master.startswith("yarn"):
+        left_out += ("spark.python.unix.",)  # a container's folder has too long a path for a socket
+    return {key: value for key, value in SETTINGS.items() if not key.startswith(left_out)}
 
 
 def _start_apart(conf: SparkConf) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...errors import ProtocolError, RequestRefused
+from ...kernel.records import named_batch
 from ...model.codes import ResponseCode
-from ...protocol.batch import BatchEntry, decode_batch
+from ...protocol.batch import BatchEntries, BatchEntry, decode_batch
 from ...protocol.properties import MAX_PROPERTIES_BYTES
 from ...protocol.record import CRC_PROPERTY_BYTES, Record
 from ..intake.intake import Done, Intake, Outcome, illegal_batch
@@ -44,33 +45,32 @@ class SendOnce:
         else:
             self._repeat(known, done, wait_s)
 
-    def put_batch(
-        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
-    ) -> None:
+    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0, entries: BatchEntries | None = None) -> None:
         identity = _identity(batch)
         if identity is None:
             self.intake.put_batch(batch, done, wait_s, entries)
             return
-        entries = _numbered(_decoded(batch.body) if entries is None else entries, identity)
+        count, named = _numbered(batch.body, entries, identity)
         known = self.table.find(identity, batch.topic, self.now_ms())
         if known is None:
             known = self.table.begin(identity, batch.topic, self.now_ms())
-            self._put_rest(batch, entries, identity, known, done, wait_s)
-        elif known.waiting is not None or len(known.places) == len(entries):
+            self._put_rest(batch, named, identity, known, done, wait_s)
+        elif known.waiting is not None or len(known.places) == count:
             self._repeat(known, done, wait_s)
-        elif len(known.places) < len(entries):
+        elif len(known.places) < count:
             # A power cut took the end of the batch, whose sender was never told that it is safe.
             known.waiting = []
             batch.queue_id = known.places[0].queue_id
-            self._put_rest(batch, entries[len(known.places) :], identity, known, done, wait_s)
+            rest = _decoded(named) if isinstance(named, bytes) else named
+            self._put_rest(batch, rest[len(known.places) :], identity, known, done, wait_s)
         else:
             raise illegal_batch(
                 f"sequence {identity.sequence} of producer {identity.producer.decode()} was a batch of "
-                f"{len(known.places)} messages before, now of {len(entries)}"
+                f"{len(known.places)} messages before, now of {count}"
             )
 
     def _put_rest(
-        self, batch: Record, entries: Sequence[BatchEntry], identity: SendId, known: Known, done: Done, wait_s: float
+        self, batch: Record, entries: BatchEntries, identity: SendId, known: Known, done: Done, wait_s: float
     ) -> None:
         try:
             self.intake.put_batch(batch, self._ended(identity, known, done), wait_s, entries)
@@ -121,18 +121,29 @@ def _malformed(value: str) -> RequestRefused:
     )
 
 
-def _decoded(body: bytes) -> list[BatchEntry]:
+def _decoded(body: bytes | memoryview) -> list[BatchEntry]:
     try:
         return decode_batch(body)
     except ProtocolError as fault:
         raise illegal_batch(str(fault)) from None
 
 
-def _numbered(entries: Sequence[BatchEntry], identity: SendId) -> list[BatchEntry]:
-    """Return the messages of a batch, each with the batch's identity and its place in it, as the log keeps them."""
+def _numbered(body: bytes | memoryview, entries: BatchEntries | None, identity: SendId) -> tuple[int, BatchEntries]:
+    """Return how many messages a batch has, and all of them with its identity and their places in it, as the log keeps
+    them."""
+    mark = b"%s\x01%s/" % (SEND_ID, identity.text())
+    if entries is None and named_batch is not None:
+        found = named_batch(body, mark, _MAX_BYTES)
+        if found is not None:
+            return found[1], found[0]
+    if entries is None or isinstance(entries, bytes):
+        entries = _decoded(body if entries is None else entries)
     if not entries:
         raise illegal_batch("there is no message in it")
-    mark = b"%s\x01%s/" % (SEND_ID, identity.text())
+    return len(entries), _named(entries, mark)
+
+
+def _named(entries: Sequence[BatchEntry], mark: bytes) -> list[BatchEntry]:
     numbered = []
     for number, (body, flag, properties) in enumerate(entries):
         between = b"" if properties.endswith(b"\x02") or not properties else b"\x02"

@@ -19,7 +19,7 @@ from ...errors import ProtocolError, RequestRefused
 from ...kernel.records import Placed
 from ...kernel.state import Gate, Reason
 from ...model.codes import ResponseCode
-from ...protocol.batch import BatchEntry
+from ...protocol.batch import BatchEntries
 from ...protocol.record import Record
 from ...store.errors import RecordTooLarge, StoreError, StoreNotWritable
 from ...store.files.disk import DiskError, DiskFull
@@ -59,7 +59,7 @@ class SendIntake(Protocol):
     def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None: ...
 
     def put_batch(
-        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: BatchEntries | None = None
     ) -> None: ...
 
 
@@ -126,10 +126,8 @@ class Intake:
             self._gate.set(Reason.GATHERED, True)
         self._gathered.append(_Put(record, done, wait_s))
 
-    def put_batch(
-        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
-    ) -> None:
-        """Store the messages of a batch body as records of their own, all or none; `entries` if it was decoded."""
+    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0, entries: BatchEntries | None = None) -> None:
+        """Store the messages of a batch body as records of their own, all or none; or `entries` of it."""
         self.flush()  # what came before stays before
         begun = self._clock.monotonic()
         try:

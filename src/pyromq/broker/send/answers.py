@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...kernel.records import Placed
-from ...model.ids import offset_message_id
+from ...model.ids import offset_message_id, offset_message_ids
 from ...model.message import Property
 from ...model.recall_handle import RecallHandle
 from ...model.wire_text import whole_number
@@ -28,7 +28,7 @@ def place_fields(places: Sequence[Placed], store_host: bytes) -> dict[str, str]:
     """Describe where the message is, or the messages of a batch are."""
     first = places[0]
     return {
-        "msgId": ",".join([offset_message_id(store_host, placed.position) for placed in places]),
+        "msgId": ",".join(offset_message_ids(store_host, [placed.position for placed in places])),
         "queueId": str(first.queue_id),
         "queueOffset": str(first.queue_offset),
     }

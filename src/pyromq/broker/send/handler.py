@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel.records import Placed
+from ...kernel.records import Placed, count_messages
 from ...model.codes import ResponseCode
 from ...model.ids import pack_host
 from ...model.message import WRAPPED_BATCH, Property, SysFlag
@@ -173,16 +173,25 @@ class SendHandler:
         size = len(send.request.command.body)
         # Only a large batch can have a message whose properties are too long, or too many messages.
         if size > max_property_bytes(send.config) or size > self._batch_messages * ENTRY_BYTES:
-            entries = entries or self._entries(send)
+            count, entries = self._counted(send, entries)
             # Java's clients expect the ids of all messages in the answer's header.
-            if len(entries) > self._batch_messages and not send.request.command.is_oneway:
+            if count > self._batch_messages and not send.request.command.is_oneway:
                 raise illegal_batch(
-                    f"{len(entries)} messages in it, and no answer can carry the ids of more than "
-                    f"{self._batch_messages}. Send it in parts"
+                    f"{count} messages in it, and no answer can carry the ids of more than {self._batch_messages}. "
+                    "Send it in parts"
                 )
         # A batch has no record of its own; its identity is all that is wanted of its properties.
         record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
         self.intake.put_batch(record, lambda outcome: self._answer(send, record, outcome), send.wait_s, entries)
+
+    def _counted(self, send: _Send, entries: Sequence[BatchEntry] | None) -> tuple[int, Sequence[BatchEntry] | None]:
+        """Return how many messages a batch has, decoded if it takes that. RequestRefused for properties too long."""
+        if entries is None and count_messages is not None:
+            count = count_messages(send.request.command.body, max_property_bytes(send.config))
+            if count >= 0:
+                return count, None
+        entries = entries or self._entries(send)
+        return len(entries), entries
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
         return batch_entries(send.request.command.body, max_property_bytes(send.config))

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 
 from ... import logs
 from ...kernel import state
-from ...kernel.records import Placed, place_burst
+from ...kernel.records import Placed, batch_records, place_burst, whole_places
 from ...machine.descriptors import LOG_FILES
 from ...model.message import SysFlag
 from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record
@@ -86,6 +86,23 @@ class CommitLog:
     def place(self, records: Sequence[Record], store_time: int) -> tuple[list[bytes], list[Placed]]:
         """Return the bytes and places of records that have their queue offsets, from the log's end on."""
         return place_burst(records, self.tail.end, store_time, self._delays, self._with_crc)
+
+    def place_batch(
+        self, batch: Record, body: bytes | memoryview, offset: int, store_time: int
+    ) -> tuple[bytes, list[Placed]] | None:
+        """Return the bytes and places of a batch's messages, from the log's end and this queue offset on.
+
+        None where they are to be placed one by one: a message is odd, or there is no native kernel.
+        """
+        if batch_records is None:
+            return None
+        numbers = (batch.queue_id, offset, batch.sys_flag, batch.born_timestamp, batch.reconsume_times)
+        hosts = (batch.born_host, batch.store_host)
+        made = batch_records(body, batch.topic.encode(), (*numbers, self.tail.end, store_time), *hosts, self._with_crc)
+        if made is None:
+            return None
+        places, _ = whole_places(made, self.tail.end)
+        return (made, places) if places and places[-1].end == self.tail.end + len(made) else None
 
     def open_end(self) -> None:
         """Open the file that is written: from the first byte of an append on nothing may be wanting."""

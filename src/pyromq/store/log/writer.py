@@ -16,7 +16,7 @@ from ...kernel.records import KEY, Placed
 from ...kernel.state import AppendCalls, QueueTail
 from ...model.message import MOST_INNER_MESSAGES, WRAPPED_BATCH, Property, SysFlag
 from ...model.wire_text import whole_number
-from ...protocol.batch import BatchEntry, decode_batch
+from ...protocol.batch import BatchEntries, decode_batch
 from ...protocol.properties import find_property
 from ...protocol.record import FIXED_BYTES, Record
 from ..config import StoreConfig
@@ -26,6 +26,7 @@ from ..files.free_space import FreeSpace
 from ..index.key_index import Index
 from ..queues.batch_queue import BatchQueue
 from ..queues.consume_queue import ConsumeQueue
+from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
 from .dispatch import RecordDispatcher
@@ -98,9 +99,14 @@ class Writer:
         return places
 
     def _append(self, buffers: Sequence[bytes], places: Sequence[Placed]) -> None:
+        self._append_to(self._dispatcher.by_queue(places), buffers, places)
+
+    def _append_to(
+        self, groups: Sequence[tuple[StoredQueue, list[Placed]]], buffers: Sequence[bytes], places: Sequence[Placed]
+    ) -> None:
         queues = [
             (queue.tail, queue.pack(group), group[-1].queue_offset + group[-1].messages - queue.tail.next_offset)
-            for queue, group in self._dispatcher.by_queue(places)
+            for queue, group in groups
         ]
         keys = b"" if self._index is None else self._index.hashed(places)
         last = places[-1]
@@ -127,14 +133,19 @@ class Writer:
             appended += run
         return appended
 
-    def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
+    def put_batch(self, batch: Record, entries: BatchEntries | None = None) -> list[Placed]:
         """Put a batch body (request 320) as records of its own: same queue, times and hosts, one file.
 
-        `entries` are stored in place of the body, where that was decoded before.
+        `entries` are stored in place of the body, where that was decoded before, or changed.
         """
         self._check_body(batch)
         if entries is None:
-            entries = decode_batch(batch.body)
+            entries = bytes(batch.body)
+        if isinstance(entries, bytes):
+            places = self._put_whole(batch, entries)
+            if places is not None:
+                return places
+            entries = decode_batch(entries)
         records = [
             Record(
                 topic=batch.topic,
@@ -151,6 +162,20 @@ class Writer:
             for body, flag, properties in entries
         ]
         return self.put(records, together=True) if records else []
+
+    def _put_whole(self, batch: Record, body: bytes) -> list[Placed] | None:
+        """Put a batch body without looking at each message. None, and nothing is put, where they are put one by one."""
+        self._check_writable()
+        queue = self._queues.get(batch.topic, batch.queue_id)
+        if not isinstance(queue, ConsumeQueue) or batch.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH):
+            return None
+        store_time = max(self._now_ms(), self._log.tail.last_time)
+        found = self._log.place_batch(batch, body, queue.next_offset, store_time)
+        if found is None or len(found[0]) > self._log.tail.room:
+            return None
+        records, places = found
+        self._append_to([(queue, places)], (records,), places)
+        return places
 
     # -- a master's records -------------------------------------------------------------------------------------------
 
