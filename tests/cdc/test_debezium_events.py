@@ -102,7 +102,7 @@ def test_events_are_those_of_the_documentation(
 
 
 def test_a_heartbeat_is_that_of_the_documentation() -> None:
-    beat = heartbeat("server-1", Position(done="0-1-5"), RULES, 7, 1_486_500_577_125)
+    beat = heartbeat("server-1", Position(done="0-1-5"), RULES, 7, 1_486_500_577_125, 10)
     body = json.loads(beat.body)
     assert body["payload"] == debezium.HEARTBEAT
     assert json.loads(beat.properties["cdcKey"]) == debezium.HEARTBEAT_KEY

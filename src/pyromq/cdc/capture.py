@@ -28,6 +28,14 @@ _POLL_EVERY_S = 1.0
 _AGAIN_S = 1.0  # between attempts at a database that is away
 
 
+RowsRead = Callable[[TableProgress, Sequence[TableProgress]], None]  # of one table, and of all of a snapshot
+
+
+def log_rows(current: TableProgress, _: Sequence[TableProgress]) -> None:
+    """Say in the log how far a snapshot is."""
+    log.info("snapshot", table=current.table, rows=current.rows, about=current.about)
+
+
 @dataclass(slots=True)
 class Capture:
     """Event loop only; sources and snapshots are called in a helper thread. One per state file."""
@@ -40,6 +48,7 @@ class Capture:
     chunk_rows: int = 1000
     reads_tables: bool = True
     heartbeat_s: float = 0.0  # 0: none
+    rows_read: RowsRead = log_rows
     bounds: ReadBounds = field(default_factory=ReadBounds)
     _confirmed_at: float = 0.0
     _polled_at: float = 0.0
@@ -137,7 +146,7 @@ class Capture:
             last, rows = found.last, rows + len(found.changes)
             done = TableProgress(progress.table, last, rows, max(rows, progress.about), is_done=last is None)
             await self._send(found.changes, self.state.position, self.state.ts_ms, done)
-            log.info("snapshot", table=progress.table, rows=rows, about=done.about)
+            self.rows_read(done, self.state.snapshot)
             if last is None or self.clock.monotonic() >= ends_at:
                 return
 
@@ -221,5 +230,6 @@ class Capture:
         if not self.heartbeat_s or now - self._beat_at < self.heartbeat_s or state.position is None:
             return
         self._beat_at = now
-        beat = heartbeat(state.source, state.position, self.rounds.rules, state.number, self.clock.now_ms())
+        now_ms, rules = self.clock.now_ms(), self.rounds.rules
+        beat = heartbeat(state.source, state.position, rules, state.number, now_ms, self.heartbeat_s)
         await self.rounds.send([beat], state.position, state.ts_ms, tables={}, transaction=state.transaction)

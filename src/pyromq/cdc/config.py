@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..config import JavaKeys, check_ranges, setting
+from ..config.parts import including, part_of
 from ..config.settings import option
 from ..errors import ConfigError
+from ..metrics.settings import MetricsSettings
 from .address import ServerAddress, read_address
 from .rules import Rules
 
@@ -19,6 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@including(MetricsSettings)
 class CdcConfig:
     """One source, its topics, and where the position is kept."""
 
@@ -65,6 +68,10 @@ class CdcConfig:
     def database(self) -> ServerAddress:
         """Return where the database is. ConfigError if databaseUrl does not say, or names one that is not captured."""
         return read_address(self.database_url, self.database_password, self.database_tls_ca)
+
+    @property
+    def metrics(self) -> MetricsSettings:
+        return part_of(self, MetricsSettings)
 
     @property
     def rules(self) -> Rules:

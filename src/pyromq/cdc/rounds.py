@@ -37,7 +37,8 @@ class Rounds:
     saved_at: float = 0.0
     saved_end: Position | None = None  # where the state on disk leads to, once its open round is finished
     is_news: bool = False  # a round has ended since the state was saved
-    sent_bytes: int = 0  # of bodies, by this process
+    sent_messages: int = 0  # by this process
+    sent_bytes: int = 0  # of their bodies
 
     async def send(
         self,
@@ -77,6 +78,7 @@ class Rounds:
         state.number = current.number + len(current.messages)
         state.position, state.transaction, state.open, self.is_news = current.end, current.transaction, None, True
         state.ts_ms = current.ts_ms or state.ts_ms
+        self.sent_messages += len(current.messages)
         self.sent_bytes += sum(len(message.body) for message in current.messages)
 
     async def _bury(self, message: Captured, why: str, repeated: bool) -> None:

@@ -18,16 +18,21 @@ from ..client.connect.tls_choice import from_environment
 from ..config import Loaded
 from ..errors import ConfigError
 from ..files import make_folder
+from ..metrics.exporting import Exporting, MetricsSource
+from ..metrics.families import LabelSets
+from ..metrics.limiting import Limiting
 from .beginning import begin_behind
-from .capture import Capture
+from .capture import Capture, RowsRead, log_rows
 from .config import CdcConfig
 from .databases import open_snapshot, open_source
+from .metrics import CdcMetrics
 from .outgoing.target import Target
 from .rounds import Rounds
 from .rules import DEAD, Rules, topic_name
 from .schema.history import SchemaHistory
 from .schema.seen_tables import SeenTables
-from .state import StateFile
+from .state import CaptureState, StateFile
+from .status import phase_of
 
 log = logs.get("pyromq.cdc")
 
@@ -39,9 +44,10 @@ async def run(
     rng: Random,
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
+    rows_read: RowsRead = log_rows,
     run_blocking: RunBlocking = asyncio.to_thread,  # type: ignore[assignment]
 ) -> None:
-    """Run the capture until it is to stop. `ready` is told once it follows."""
+    """Run the capture until it is to stop. `ready` is told once it follows, `rows_read` how far a snapshot is."""
     config = loaded.config
     config.database  # noqa: B018 - refused before anything is opened
     for notice in loaded.notices:
@@ -50,11 +56,9 @@ async def run(
         file = StateFile(config.state_dir, config.name)
         state = file.load()
         history = SchemaHistory(config.state_dir).load(state.lines_noted)
+        listening = await Exporting.bind(config.metrics, allows_strangers=False)
         async with Client(client_config(config), clock=clock, rng=rng) as client:
             target = Target(client, f"cdc.{config.name}")
-            await say_promise(target, config.rules)
-            if not state.epoch:
-                await begin_behind(target, state, config.rules)
             rounds = Rounds(state, file, history, config.rules, target, clock, run_blocking)
             capture = Capture(
                 rounds=rounds,
@@ -65,9 +69,31 @@ async def run(
                 chunk_rows=config.chunk_rows,
                 reads_tables=config.snapshot,
                 heartbeat_s=config.heartbeat_s,
+                rows_read=rows_read,
             )
-            ready(config.name)
-            await capture.run()
+            exporting = Exporting(config.metrics, listening, metrics_of(config, rounds), clock=clock, rng=rng)
+            exporting.begin()
+            try:
+                await say_promise(target, config.rules)
+                if not state.epoch:
+                    await begin_behind(target, state, config.rules)
+                ready(config.name)
+                await capture.run()
+            finally:
+                await exporting.stop()
+
+
+def metrics_of(config: CdcConfig, rounds: Rounds) -> MetricsSource:
+    """Return what the metrics of a capture are made of."""
+    labels = LabelSets({**config.metrics.extra_labels, "source": config.name, "node_type": "cdc"})
+    limiting = Limiting(config.metrics.metrics_otel_cardinality_limit)
+    return MetricsSource(CdcMetrics(labels, rounds).collect, limiting, lambda: troubles_of(rounds.state))
+
+
+def troubles_of(state: CaptureState) -> list[str]:
+    """Return why a capture does not follow its source, for whoever asks whether it is ready."""
+    phase = phase_of(state)
+    return [] if phase == "stream" else [f"the capture does not only follow the log yet: {phase}"]
 
 
 def client_config(config: CdcConfig) -> ClientConfig:

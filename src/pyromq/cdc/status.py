@@ -61,11 +61,15 @@ def shown(found: dict[str, Any]) -> dict[str, Any]:
     return found | {"schema changes": in_words}
 
 
-def behind_ms(state: CaptureState, now_ms: int) -> int:
-    """Return how old the oldest change is that may not be stored yet; 0 where a quiet source has none."""
+def behind_ms(state: CaptureState, now_ms: int, seen_ms: int | None = None) -> int:
+    """Return how old the oldest change is that may not be stored yet; 0 where a quiet source has none.
+
+    `seen_ms`: when the state was so; else when it was saved. Clocks that jump make it wrong, but never negative.
+    """
     if state.open is not None:
         return max(0, now_ms - state.open.ts_ms) if state.open.ts_ms else 0
-    return max(0, state.saved_ms - state.ts_ms) if state.ts_ms and not state.is_caught_up else 0
+    seen_ms = state.saved_ms if seen_ms is None else seen_ms
+    return max(0, seen_ms - state.ts_ms) if state.ts_ms and not state.is_caught_up else 0
 
 
 def phase_of(state: CaptureState) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +20,11 @@ from .serve.stopping import stop_on_signals
 from .terminal.interrupts import confirm
 from .terminal.options import together
 from .terminal.printing import columns, print_lines, print_prose, print_text, to_json
-from .terminal.progress import until_stopped
+from .terminal.progress import Report, progress, until_stopped
 from .terminal.tree import Tree, command
 
 if TYPE_CHECKING:
-    from ..cdc.state import StateFile
+    from ..cdc.state import StateFile, TableProgress
     from ..config import Loaded
 
 _POLL_S = 0.2
@@ -53,8 +56,28 @@ def run(config_file: Path | None, **flags: Any) -> None:
 
 async def _serve(loaded: Loaded[CdcConfig]) -> None:
     from ..cdc import server
+    from ..cdc.capture import log_rows
 
-    await server.run(loaded, clock=SystemClock(), rng=system_random(), ready=_say_ready, stop_wanted=stop_on_signals())
+    stopping = stop_on_signals()
+    with SnapshotBar() as bar:
+        await server.run(
+            loaded, clock=SystemClock(), rng=system_random(), ready=_say_ready, stop_wanted=stopping,
+            rows_read=bar.show if sys.stderr.isatty() else log_rows,
+        )  # fmt: skip
+
+
+class SnapshotBar(ExitStack):
+    """A bar on the terminal while rows are read; it is gone once there are no more."""
+
+    _report: Report | None = None
+
+    def show(self, current: TableProgress, tables: Sequence[TableProgress]) -> None:
+        if self._report is None:
+            self._report = self.enter_context(progress("reading the rows", in_bytes=False))
+        self._report(sum(each.rows for each in tables), sum(max(each.rows, each.about) for each in tables))
+        if all(each.is_done for each in tables):
+            self.close()
+            self._report = None
 
 
 def _say_ready(name: str) -> None:

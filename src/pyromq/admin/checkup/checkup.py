@@ -5,6 +5,7 @@ Each check is a function of its own in a module *_checks.py beside this one.
 
 from __future__ import annotations
 
+from .capture_checks import captures
 from .certificate_checks import certificates
 from .checked import CheckedCluster, CheckResult
 from .endpoint_checks import endpoints
@@ -16,7 +17,7 @@ from .topic_checks import consumers, routes, transactions
 
 _REACH = (name_servers, brokers, loopback, certificates)
 _SERVERS = (*_REACH, readiness, endpoints, followers, replicas, clocks, disks, permissions)
-CHECKS = (*_SERVERS, routes, order_configs, transactions, consumers, request_modes, fifo_groups)
+CHECKS = (*_SERVERS, routes, order_configs, transactions, consumers, request_modes, fifo_groups, captures)
 
 
 async def examine(checked: CheckedCluster) -> list[CheckResult]:

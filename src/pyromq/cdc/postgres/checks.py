@@ -20,6 +20,7 @@ _MAY_USE = "SELECT has_schema_privilege({schema}, 'USAGE')"
 _MAY_READ = "SELECT has_table_privilege({table}, 'SELECT')"
 _PUBLISHED = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {publication}"
 _OPERATIONS = "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE pubname = {publication}"
+_MUCH_BYTES = 1 << 30  # of log that a slot holds back while nobody reads it
 _IDENTITIES = {
     "f": "the row before is in the log whole",
     "d": "of the row before, the log has the primary key alone",
@@ -82,6 +83,9 @@ def _slot(connection: PostgresConnection, names: SlotNames, position: Position |
         return Finding(what, f"{size}, and no position is known: the next run drops it", mend, is_odd=True)
     most = connection.one("SELECT current_setting('max_slot_wal_keep_size')")
     mend = "it keeps log without a bound: ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'" if most == "-1" else ""
+    if (whole_number(kept) or 0) >= _MUCH_BYTES and not reader:
+        mend = f"run the capture, or SELECT pg_drop_replication_slot({literal(names.slot)}) if it will not come back"
+        return Finding(what, f"{size}, not read now: the disk fills", mend, is_odd=True)
     return Finding(what, f"{size}, {f'read by process {reader}' if reader else 'not read now'}", mend)
 
 
