@@ -32,6 +32,8 @@ async def test_a_stranger_finds_its_way_by_the_document(world: World, dashboard:
         for path, methods in document["paths"].items():
             if "get" not in methods or "results" in path:
                 continue  # test_actions.py posts them
+            if "application/json" not in methods["get"]["responses"]["200"]["content"]:
+                continue  # test_served.py reads them
             values["name"] = "billing" if "groups" in path else "orders"
             answer = await program.get(path.format(**values))
             if "stack" in path:

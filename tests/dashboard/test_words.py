@@ -11,7 +11,7 @@ import pytest
 
 import pyromq.dashboard
 from pyromq.dashboard.watch.user_views import LOGIN_WORDS, TOO_MANY
-from pyromq.dashboard.web.routes import ACTIONS, AREAS, NAV, VIEWS
+from pyromq.dashboard.web.routes import ACTIONS, AREAS, DOWNLOADS, NAV, STREAMS, VIEWS
 from pyromq.dashboard.web.words import ENGLISH, LANGUAGES, catalogue, chosen, parts
 
 ROOM = Path(pyromq.dashboard.__path__[0])
@@ -39,6 +39,7 @@ def used() -> set[str]:
     found |= set(re.findall(r'"(\{n\} \w+)"', _source("rendering.py")))
     found |= set(re.findall(r'fault = "(.+?)"', _source("answers/login.py")))
     found |= {view.summary for view in VIEWS} | {one.summary for one in ACTIONS} | {entry.label for entry in NAV}
+    found |= {one.summary for one in STREAMS} | {one.summary for one in DOWNLOADS}
     found |= {column.label for route in ACTIONS for column in route.columns}
     found |= {text for route in ACTIONS for field in route.fields for text in (field.label, field.hint) if text}
     found |= {TOO_MANY, *LOGIN_WORDS.values()}

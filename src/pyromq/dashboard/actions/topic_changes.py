@@ -64,7 +64,7 @@ async def plan(cluster: ClusterWatch, name: str, wanted: TopicChangeWanted) -> A
     if moved is not None and not wanted.move_keys:
         raise NotPossible(_moving(name, moved))
     return ActionPlan(
-        does=sentence("Change the topic {topic} on {n} brokers", topic=name, n=len(then)),
+        does=sentence("Change the topic {topic}", topic=name),
         rows=rows,
         warnings=[*_warnings(name, losses), *([] if moved is None else [_moving(name, moved)])],
         rests_on=_facts(now) | {"messages that nobody would read": "yes" if losses.hidden else "no"},

@@ -47,7 +47,7 @@ async def plan(cluster: ClusterWatch, wanted: TopicWanted) -> ActionPlan:
     config = changed_topic(new_topic(wanted.name, wanted.queues), perm=wanted.perm)
     settings = {"queues": wanted.queues, "perm": permission(config.perm), "kind": wanted.kind}
     return ActionPlan(
-        does=sentence("Create the topic {topic} on {n} brokers", topic=wanted.name, n=len(places)),
+        does=sentence("Create the topic {topic}", topic=wanted.name),
         rows=[{"broker": place.name} | settings for place in places],
         rests_on={"brokers": [place.name for place in places]},
         after=settings,

@@ -11,12 +11,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from ..views.missing import NotThere
-from .answers import action_api, actions, views
+from .answers import action_api, actions, downloads, streams, views
 from .answers.login import LoginPages
 from .answers.others import OtherPages
 from .forms import BadForm
 from .guard import Guard
-from .routes import ACTIONS, VIEWS
+from .routes import ACTIONS, DOWNLOADS, STREAMS, VIEWS
 from .site import Site
 
 
@@ -41,7 +41,7 @@ def application(site: Site, hosts: frozenset[str]) -> ASGIApp:
         Route("/-/ready", others.ready),
         Mount("/static", StaticFiles(directory=str(files(__package__).joinpath("..", "static")))),
     ]
-    routes = [*own, *(one for route in ACTIONS for one in actions.routes(site, route)), *_view_routes(site)]
+    routes = [*own, *(one for route in ACTIONS for one in actions.routes(site, route)), *_reading_routes(site)]
     mounted = [Mount(site.base, routes=routes)] if site.base else routes
     faults: dict[Any, Any] = {404: others.not_found, 405: others.not_found}
     faults |= {BadForm: others.refused_form, NotThere: others.unknown_name}
@@ -49,9 +49,15 @@ def application(site: Site, hosts: frozenset[str]) -> ASGIApp:
     return _with_state(Guard(app, site.sessions, hosts, site.base))
 
 
-def _view_routes(site: Site) -> list[Route]:
-    pages = [Route(f"/c/{{cluster}}{route.path}", views.page(site, route)) for route in VIEWS if route.page]
-    return pages + [Route(f"/api/v1/{{cluster}}{route.path}", views.api(site, route)) for route in VIEWS]
+def _reading_routes(site: Site) -> list[Route]:
+    page, api, open_streams = "/c/{cluster}", "/api/v1/{cluster}", streams.OpenStreams()
+    return [
+        *(Route(f"{page}{one.path}", downloads.download(site, one, is_page=True)) for one in DOWNLOADS),
+        *(Route(f"{api}{one.path}", downloads.download(site, one, is_page=False)) for one in DOWNLOADS),
+        *(Route(f"{api}{one.path}", streams.stream(site, open_streams, one)) for one in STREAMS),
+        *(Route(f"{page}{route.path}", views.page(site, route)) for route in VIEWS if route.page),
+        *(Route(f"{api}{route.path}", views.api(site, route)) for route in VIEWS),
+    ]
 
 
 def _with_state(app: ASGIApp) -> ASGIApp:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from .answers.action_api import ApplyWanted, PlanShown, WorkShown
-from .routes import ACTIONS, VIEWS
-from .tables import ActionRoute, ViewRoute
+from .routes import ACTIONS, DOWNLOADS, STREAMS, VIEWS
+from .tables import ActionRoute, DownloadRoute, StreamRoute, ViewRoute
 
 _WORD, _NUMBER = {"type": "string"}, {"type": "integer"}
 PROBLEM = {
@@ -29,10 +29,11 @@ PROBLEM = {
 
 def document(base: str) -> dict[str, Any]:
     """Return the document of the API below this path."""
+    of_streams = [route.gives for route in STREAMS]
     shared = (PlanShown, ApplyWanted, WorkShown)
-    types = [*(route.gives for route in VIEWS), *(route.wants for route in ACTIONS), *shared]
+    types = [*(route.gives for route in VIEWS), *(route.wants for route in ACTIONS), *of_streams, *shared]
     schemas, parts = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-    of_views, of_actions = schemas[: len(VIEWS)], schemas[len(VIEWS) : -len(shared)]
+    of_views, of_actions = schemas[: len(VIEWS)], schemas[len(VIEWS) : len(VIEWS) + len(ACTIONS)]
     plan, apply, work = schemas[-len(shared) :]
     below = f"{base}/api/v1/{{cluster}}"
     paths: dict[str, Any] = {f"{base}/api/v1/clusters": {"get": _clusters()}}
@@ -41,6 +42,10 @@ def document(base: str) -> dict[str, Any]:
     for action, wants in zip(ACTIONS, of_actions, strict=True):
         paths[f"{below}{action.path}:plan"] = {"post": _posted(action, "plan", wants, {"200": plan})}
         paths[f"{below}{action.path}:apply"] = {"post": _posted(action, "apply", apply, {"200": work, "202": work})}
+    for stream, schema in zip(STREAMS, schemas[len(VIEWS) + len(ACTIONS) : -len(shared)], strict=True):
+        paths[f"{below}{stream.path}"] = {"get": _operation(stream, schema, "text/event-stream")}
+    for file in DOWNLOADS:
+        paths[f"{below}{file.path}"] = {"get": _operation(file, {"type": "string"}, "application/octet-stream")}
     paths[f"{below}/results/{{id}}"] = {"get": _result(work)}
     return {
         "openapi": "3.1.0",
@@ -94,7 +99,9 @@ def _path_parameters(names: list[str]) -> list[dict[str, Any]]:
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _operation(route: ViewRoute, schema: dict[str, Any]) -> dict[str, Any]:
+def _operation(
+    route: ViewRoute | StreamRoute | DownloadRoute, schema: dict[str, Any], media: str = "application/json"
+) -> dict[str, Any]:
     parameters = _path_parameters(["cluster", *route.parameters])
     if route.query is not None:
         described = msgspec.json.schema(route.query)["$defs"][route.query.__name__]["properties"]
@@ -103,13 +110,13 @@ def _operation(route: ViewRoute, schema: dict[str, Any]) -> dict[str, Any]:
         "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
-        "responses": _responses(schema),
+        "responses": _responses(schema, media),
     }
 
 
-def _responses(schema: dict[str, Any]) -> dict[str, Any]:
+def _responses(schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
     refused = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
-        "200": {"description": "Found", "content": {"application/json": {"schema": schema}}},
+        "200": {"description": "Found", "content": {media: {"schema": schema}}},
         "default": {"description": "Refused, with the reason", "content": refused},
     }

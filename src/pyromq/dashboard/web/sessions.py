@@ -30,6 +30,7 @@ class WebSession:
     form_token: str
     view: UserView | None = None
     tokens: set[str] = field(default_factory=set)
+    is_over: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -139,6 +140,7 @@ class Sessions:
         session = self._sessions.pop(key, None)
         if session is None:
             return
+        session.is_over = True
         for token in session.tokens:
             del self._by_token[token]
         if session.view is not None:

@@ -5,7 +5,7 @@ One row is a page and a path of the API; the OpenAPI document and the page on th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from ..acting.plan import ActionPlan
 from ..acting.visitor import OPERATOR, READER
 from ..acting.works import Work
-from ..views.lists import ListQuery
+from ..views.served import DownloadFile, StreamEvent
 from ..watch.watched import ClusterWatch
 
 
@@ -30,7 +30,7 @@ class ViewRoute:
     view: Callable[..., Awaitable[Any]]
     gives: Any
     summary: str
-    query: type[ListQuery] | None = None
+    query: type[msgspec.Struct] | None = None
     page: str = ""  # its template; without one it is in the API alone
     below: str = ""
     role: str = READER
@@ -99,6 +99,42 @@ class ActionRoute:
         return parameters(self.path)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRoute:
+    """Events of the API that go on coming, as text/event-stream. `stream` is called as a view is, and is an async
+    generator; it is closed when nobody listens any more. `gives`: what an event's data is."""
+
+    name: str
+    path: str
+    stream: Callable[..., AsyncGenerator[StreamEvent, None]]
+    gives: Any
+    summary: str
+    query: type[msgspec.Struct] | None = None
+    role: str = READER
+    for_visitor: bool = False
+
+    @property
+    def parameters(self) -> list[str]:
+        return parameters(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadRoute:
+    """A file, at `path` of the pages and of the API. `content` is called as a view is."""
+
+    name: str
+    path: str
+    content: Callable[..., Awaitable[DownloadFile]]
+    summary: str
+    query: type[msgspec.Struct] | None = None
+    role: str = READER
+    for_visitor: bool = False
+
+    @property
+    def parameters(self) -> list[str]:
+        return parameters(self.path)
+
+
 @dataclass(frozen=True, slots=True)
 class NavEntry:
     """A link that every page has. `rank`: its place, the least first; `key`: the letter after `g` that leads there."""
@@ -117,6 +153,8 @@ class Area:
     name: str
     views: tuple[ViewRoute, ...] = ()
     actions: tuple[ActionRoute, ...] = ()
+    streams: tuple[StreamRoute, ...] = ()
+    downloads: tuple[DownloadRoute, ...] = ()
     nav: tuple[NavEntry, ...] = ()
 
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from ...acting.kept_plans import KeptPlan
 from ...views.missing import NotThere
 from ..forms import BadForm, Pairs, pairs, shown_values, wanted_of
+from ..routes import ACTIONS, NAV
 from ..site import EXPECTED, Site, form_token_of, judged
 from ..tables import ActionRoute
 from . import action_api, fragments
@@ -106,7 +107,8 @@ class ActionPages:
         )
 
     def _plan(self, request: Request, status: int, kept: KeptPlan, **more: object) -> Response:
-        shown = {"moved": [], "is_mistyped": False} | more
+        back = next((entry.path for entry in NAV if entry.route == self.route.below), "")
+        shown = {"moved": [], "is_mistyped": False, "back": back} | more
         return self.site.page(
             request, "plan.html", status, here=self.route.below, route=self.route, kept=kept, plan=kept.plan, **shown
         )
@@ -120,8 +122,9 @@ def result_page(site: Site) -> Answer:
         work = site.works.find(site.visitor(request).owner, key, cluster.name)
         if work is None:
             return site.fault_page(request, NotThere("result", key, ()))
+        here = next((route.below for route in ACTIONS if route.name == work.action), "")
         if fragments.is_wanted(request):
-            return fragments.answer(request, site.fragment(request, "result.html", work=work))
-        return site.page(request, "result.html", 200, work=work)
+            return fragments.answer(request, site.fragment(request, "result.html", here=here, work=work))
+        return site.page(request, "result.html", 200, here=here, work=work)
 
     return answer

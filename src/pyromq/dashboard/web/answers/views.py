@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from ..problems import fault_problem
 from ..site import EXPECTED, Site, view_of
 from ..tables import ViewRoute
 from . import fragments
+from .bound import bound
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -76,13 +76,5 @@ def _tag(site: Site, request: Request) -> str:
 
 async def _view(site: Site, route: ViewRoute, request: Request) -> tuple[Any, Any]:
     """Return what a view finds, and what was wanted of it."""
-    visitor = site.visitor(request)
-    visitor.check(route.role)
-    view = partial(route.view, site.cluster(request), *(request.path_params[name] for name in route.parameters))
-    if route.for_visitor:
-        view = partial(view, visitor=visitor)
-    if route.query is None:
-        return await view(), None
-    given = {key: value for key, value in request.query_params.items() if value != ""}
-    wanted = msgspec.convert(given, route.query, strict=False)
-    return await view(wanted), wanted
+    call, wanted = bound(site, route, request, route.view)
+    return await call(), wanted

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...views import overview, pages
+from ...views import overview, pages, snapshots
 from ...views.lists import ListQuery
-from ..tables import Area, NavEntry, ViewRoute
+from ..tables import Area, NavEntry, StreamRoute, ViewRoute
 
 AREA = Area(
     name="cluster",
@@ -32,6 +32,15 @@ AREA = Area(
             "What the checks found last",
             page="doctor.html",
             of_snapshot=True,
+        ),
+    ),
+    streams=(
+        StreamRoute(
+            name="snapshots",
+            path="/snapshots",
+            stream=snapshots.snapshots,
+            gives=snapshots.SnapshotEvent,
+            summary="Each new snapshot, as an event",
         ),
     ),
     nav=(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...actions import group_deletion, topic_changes, topic_creation, topic_deletion
-from ...views import group, pages, topic
+from ...views import definitions, group, pages, topic
 from ...views.lists import Listing, ListQuery
 from ...views.rows import GroupRow, TopicRow
-from ..tables import ActionRoute, Area, FormField, NavEntry, PlanColumn, ViewRoute
+from ..tables import ActionRoute, Area, DownloadRoute, FormField, NavEntry, PlanColumn, ViewRoute
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 PERMISSIONS = ("rw", "r", "w", "none")
@@ -147,5 +147,13 @@ AREA = Area(
         ),
     ),
     actions=(CREATE_TOPIC, CHANGE_TOPIC, DELETE_TOPIC, DELETE_GROUP),
+    downloads=(
+        DownloadRoute(
+            name="definitions",
+            path="/definitions",
+            content=definitions.definitions_file,
+            summary="Topics and groups as a file, for pyromq apply",
+        ),
+    ),
     nav=(NavEntry(30, "topics", "Topics", "/topics", "t"), NavEntry(40, "groups", "Groups", "/groups", "u")),
 )
