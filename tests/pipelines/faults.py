@@ -28,7 +28,7 @@ def instead(module: ModuleType, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def after(module: ModuleType, name: str) -> Iterator[None]:
+def after(module: ModuleType | type, name: str) -> Iterator[None]:
     """When it has done all of it."""
     work = getattr(module, name)
 

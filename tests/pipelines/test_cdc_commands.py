@@ -136,6 +136,9 @@ def watched(sink: Sink, sign: Path) -> Sink:
                 sign.touch()
                 raise
 
+        def sweep(self, table: str, below: int) -> int:
+            return self._opened.sweep(table, below)
+
     return Watched()
 
 

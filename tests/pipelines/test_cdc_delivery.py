@@ -21,9 +21,11 @@ from pyromq.pipelines.cdc.delta_sink import DeltaSink
 from pyromq.pipelines.cdc.jdbc_sink import JdbcSink
 from pyromq.pipelines.cdc.redis_sink import RedisSink
 from pyromq.pipelines.cdc.rows import ChangeMessage
+from pyromq.pipelines.cdc.task import SinkTask
 from pyromq.pipelines.run.messages import messages
+from tests.pipelines import changes
 from tests.pipelines.changes import TABLE, Rows, workload
-from tests.pipelines.faults import instead
+from tests.pipelines.faults import after, instead
 from tests.pipelines.stores import postgres_server, redis_server
 from tests.pipelines.test_commands import Commands, commands
 from tests.spark.servers import Servers
@@ -114,6 +116,30 @@ def test_what_is_refused_is_counted_and_kept_whole_and_delivered_once_its_cause_
         again = commands.run("cdc-jdbc", "--topic", dead, "--postgres", url, str(tmp_path / "again"))
         assert (again["events"], again["notDelivered"]) == (71, 0)
         assert in_table(cursor, "others") == {at: {"id": at} for at in range(70)}
+
+
+def test_a_table_that_was_emptied_is_empty_and_late_events_do_not_fill_it(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, commands: Commands
+) -> None:
+    """By TRUNCATE, killed when the rows were gone; then by a new snapshot, which shows no row that is gone."""
+    old = [made(Op.CREATE, at, at, topic) for at in range(20)]
+    new = [made(Op.CREATE, at, at, topic) for at in range(30, 33)]
+    sent(servers, [*old, changes.message(Op.TRUNCATE, 25, None, None, topic), *new])
+    source, folder = {"nameServer": servers.namesrv, "topic": topic}, str(tmp_path / "run")
+    with redis_server(tmp_path) as (url, _):
+        with after(SinkTask, "sweep"), pytest.raises(Exception, match="killed by the test"):
+            deliver(spark, source, RedisSink(url), folder, "cdc-redis", tasks=2)
+        summary = deliver(spark, source, RedisSink(url), folder, "cdc-redis", tasks=2)
+        assert summary.facts["notDelivered"] == 0
+        assert in_redis(url).keys() == {30, 31, 32}
+        sent(servers, [*old[:5], *(made(Op.READ, at, 70 + at, topic) for at in (31, 32, 33))])
+        told = commands.run("cdc-redis", "--topic", topic, "--redis", url, "--sweep", f"{TABLE}=40", folder)
+        assert (told["written"], told["repeats"], told["swept"]) == (3, 5, 1)
+        assert in_redis(url).keys() == {31, 32, 33}
+
+
+def made(op: Op, at: int, number: int, topic: str) -> ChangeMessage:
+    return changes.message(op, number, {"id": at}, {"id": at, "name": "pen", "price": number, "note": None}, topic)
 
 
 def test_dead_letters_do_not_go_where_they_would_be_read(spark: SparkSession, servers: Servers, tmp_path: Path) -> None:

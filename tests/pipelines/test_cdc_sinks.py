@@ -155,6 +155,22 @@ def test_a_store_that_is_away_is_waited_for(store: Store) -> None:
     assert store.rows() == rows
 
 
+def test_older_rows_are_swept(store: Store) -> None:
+    """Those of one table, by the numbers of their events; done again, nothing is left to do."""
+    names = {"name": "pen", "price": 3, "note": None}
+    with store.sink.opened() as opened:
+        assert opened.sweep("shop.others", 5) == 0
+        opened.apply([RowWrite(TABLE, {"id": at}, at, {"id": at, **names}) for at in range(1, 9)])
+        opened.apply([RowWrite(TABLE, {"id": at}, 10 + at, {"id": at, **names}) for at in (7, 8)])
+        assert opened.sweep(TABLE, 10) == 6
+        assert store.rows().keys() == {7, 8}
+        assert opened.sweep(TABLE, 10) == 0
+        opened.apply([RowWrite(TABLE, {"id": 3}, 20, {"id": 3, **names})])
+        assert store.rows().keys() == {3, 7, 8}
+        assert opened.sweep(TABLE, 99) == 3
+    assert store.rows() == {}
+
+
 @contextmanager
 def full_disk(folder: Path) -> Iterator[None]:
     """No byte can be written by this process, into no file."""
@@ -261,6 +277,9 @@ class Broken:
             raise SinkAway("not there")
         self.rows += len(writes)
         return Applied(len(writes))
+
+    def sweep(self, table: str, below: int) -> int:
+        return 0
 
 
 def test_a_task_waits_no_longer_than_it_is_told() -> None:
@@ -383,8 +402,12 @@ def test_changes_are_folded_by_row() -> None:
     found = fold(messages)
     assert by_key(list(found.writes.values())) == rows
     assert fold([*messages, *messages]).repeats == len(messages)
+    at = messages[-1].offset + 1
+    emptied = fold([*messages, message(Op.TRUNCATE, at, None, None)])
+    assert (emptied.truncated, emptied.bad) == ({TABLE: at}, [])
+    assert fold(messages, emptied.truncated).repeats == len(messages)
     odd = [
-        message(Op.TRUNCATE, 1, None, None),
+        message(Op.TRUNCATE, 1, None, None)._replace(properties={}),
         message(Op.CREATE, 2, None, {"a": 1}),
         message(Op.CREATE, 3, {"id": 1}, {"id": 1})._replace(body=b"no event"),
     ]

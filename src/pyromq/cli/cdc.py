@@ -185,7 +185,14 @@ def reset(config_file: Path | None, yes: bool, as_json: bool, **flags: Any) -> N
         if not yes:
             print_prose(f"The next run of {config.name} will read all rows again.")
             confirm("Go on?")
-        file.save(forget_position(state))
+        state = forget_position(state)
+        file.save(state)
         file.forget_request()
-    said = f"{config.name}: the next run begins with a snapshot"
-    print_lines(to_json({"source": config.name, "next": "snapshot"}) if as_json else said)
+    if as_json:
+        print_lines(to_json({"source": config.name, "next": "snapshot", "number": state.number}))
+        return
+    print_prose(
+        f"{config.name}: the next run begins with a snapshot, whose events have the number {state.number} and higher. "
+        "Rows that were deleted meanwhile stay in sinks: once it is sent and delivered, give pyromq pipeline cdc-... "
+        f"--sweep TABLE={state.number}"
+    )

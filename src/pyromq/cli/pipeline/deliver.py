@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,7 @@ from ..terminal.options import together
 from ..terminal.tree import command
 from .checks import check_folder
 from .job import Job, job
-from .options import COUNT, Options, reading
+from .options import COUNT, Options, pairs_option, reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from ...pipelines.cdc.sinks import Sink
     from ...pipelines.report.summary import Summary
 
-_dead = click.option(
-    "--dead", default="", metavar="TOPIC", help="Send there what is not delivered; FOLDER/refused has it anyway."
+_what = together(
+    click.option(
+        "--dead", default="", metavar="TOPIC", help="Send there what is not delivered; FOLDER/refused has it anyway."
+    ),
+    pairs_option(
+        "--sweep",
+        metavar="TABLE=NUMBER",
+        help="At the end delete rows whose events are older: after a new snapshot; may be given again.",
+    ),
 )
 _shared = together(
-    _dead,
+    _what,
     click.option("--tasks", type=COUNT, default=4, show_default=True, help="Tasks that write at the same time."),
     click.option(
         "--wait", default="1h", show_default=True, metavar="TIME", help="How long to wait for a sink that is away."
@@ -43,13 +50,22 @@ _shared = together(
 @_shared
 @job("most", "every", "dry_run")
 def cdc_redis(
-    job: Job, folder: str, source: Options, url: str, prefix: str, remember: str, dead: str, tasks: int, wait: str
+    job: Job,
+    folder: str,
+    source: Options,
+    url: str,
+    prefix: str,
+    remember: str,
+    dead: str,
+    sweep: Options,
+    tasks: int,
+    wait: str,
 ) -> None:
     """Keep the latest row of each key as a hash in Redis; FOLDER has the checkpoint."""
     from ...pipelines.cdc.redis_sink import RedisSink
 
     sink = RedisSink(url, prefix, round(span_s("remember", remember)))
-    _deliver("cdc-redis", job, folder, source, sink, dead, tasks, wait)
+    _deliver("cdc-redis", job, folder, source, sink, dead, sweep, tasks, wait)
 
 
 @command(
@@ -62,12 +78,12 @@ def cdc_redis(
 @_shared
 @job("most", "every", "dry_run")
 def cdc_mongo(
-    job: Job, folder: str, source: Options, url: str, database: str, dead: str, tasks: int, wait: str
+    job: Job, folder: str, source: Options, url: str, database: str, dead: str, sweep: Options, tasks: int, wait: str
 ) -> None:
     """Keep the latest row of each key as a document, in a store that speaks MongoDB's protocol."""
     from ...pipelines.cdc.mongo_sink import MongoSink
 
-    _deliver("cdc-mongo", job, folder, source, MongoSink(url, database), dead, tasks, wait)
+    _deliver("cdc-mongo", job, folder, source, MongoSink(url, database), dead, sweep, tasks, wait)
 
 
 @command(
@@ -79,11 +95,13 @@ def cdc_mongo(
 @click.option("--schema", default="public", show_default=True, help="Where the tables are, with their keys.")
 @_shared
 @job("most", "every", "dry_run")
-def cdc_jdbc(job: Job, folder: str, source: Options, url: str, schema: str, dead: str, tasks: int, wait: str) -> None:
+def cdc_jdbc(
+    job: Job, folder: str, source: Options, url: str, schema: str, dead: str, sweep: Options, tasks: int, wait: str
+) -> None:
     """Upsert and delete rows in PostgreSQL; its tables have the names of the source's."""
     from ...pipelines.cdc.jdbc_sink import JdbcSink
 
-    _deliver("cdc-jdbc", job, folder, source, JdbcSink(url, schema), dead, tasks, wait)
+    _deliver("cdc-jdbc", job, folder, source, JdbcSink(url, schema), dead, sweep, tasks, wait)
 
 
 @command("pyromq pipeline cdc-lake --topic-pattern 'cdc-shop-.*' --delta /lake/shop --every 60s /data/to-lake")
@@ -92,13 +110,13 @@ def cdc_jdbc(job: Job, folder: str, source: Options, url: str, schema: str, dead
 @click.option("--delta", default="", metavar="FOLDER", help="Of Delta tables, one for each table of the source.")
 @click.option("--iceberg", default="", metavar="FOLDER", help="Of Iceberg tables, with a catalog of their own.")
 @click.option("--catalog", default="", help="In place of a folder: an Iceberg catalog that pyiceberg knows.")
-@_dead
+@_what
 @click.option(
     "--wait", default="1h", show_default=True, metavar="TIME", help="How long to wait for a storage that is at fault."
 )
 @job("most", "every", "dry_run")
 def cdc_lake(
-    job: Job, folder: str, source: Options, delta: str, iceberg: str, catalog: str, dead: str, wait: str
+    job: Job, folder: str, source: Options, delta: str, iceberg: str, catalog: str, dead: str, sweep: Options, wait: str
 ) -> None:
     """Merge rows into Delta or Iceberg tables, whose schemas follow; one task writes."""
     from ...pipelines.cdc.delta_sink import DeltaSink
@@ -107,26 +125,34 @@ def cdc_lake(
     if sum(map(bool, (delta, iceberg, catalog))) != 1:
         raise click.UsageError("write one of --delta FOLDER, --iceberg FOLDER, --catalog NAME: where the tables are")
     sink = DeltaSink(delta) if delta else IcebergSink(iceberg, catalog)
-    _deliver("cdc-lake", job, folder, source, sink, dead, 1, wait)
+    _deliver("cdc-lake", job, folder, source, sink, dead, sweep, 1, wait)
 
 
-def _deliver(name: str, job: Job, folder: str, source: Options, sink: Sink, dead: str, tasks: int, wait: str) -> None:
+def _deliver(
+    name: str, job: Job, folder: str, source: Options, sink: Sink, dead: str, sweep: Options, tasks: int, wait: str
+) -> None:
     from ...pipelines.cdc.dead_letters import target_of
     from ...pipelines.cdc.delivery import deliver
 
     if "nameServer" not in source:
         raise click.UsageError("--archive, --store: changes are delivered from topics of brokers; leave them out")
-    wait_s = span_s("wait", wait)
-    target = target_of(source, dead)
+    if sweep and job.every:
+        raise click.UsageError("--sweep is done at the end, and with --every there is none: leave one of them out")
+    wait_s, below, target = span_s("wait", wait), _numbers(sweep), target_of(source, dead)
     if not job.dry_run:
         source["maxOffsetsPerTrigger"] = str(job.most)
     check_folder(folder)
     sink.check(dry_run=job.dry_run)
 
     def work(spark: SparkSession) -> Summary:
-        every, dry_run = job.every, job.dry_run
-        return deliver(
-            spark, source, sink, folder, name, tasks=tasks, wait_s=wait_s, dead=dead, every=every, dry_run=dry_run
-        )
+        how: dict[str, Any] = {"tasks": tasks, "wait_s": wait_s, "dead": dead, "sweep": below}
+        return deliver(spark, source, sink, folder, name, **how, every=job.every, dry_run=job.dry_run)
 
     job.run(name, work, source, use=Use.STREAM, to=target or None, folder=folder, goes_on=True)
+
+
+def _numbers(sweep: Options) -> dict[str, int]:
+    for table, number in sweep.items():
+        if not number.isascii() or not number.isdigit():
+            raise click.UsageError(f"--sweep {table}={number}: write the number that `pyromq cdc reset` has told")
+    return {table: int(number) for table, number in sweep.items()}

@@ -60,6 +60,18 @@ class _OpenDelta:
             raise SinkAway(f"{self._folder}: {_words(fault)}") from None
         return found
 
+    def sweep(self, table: str, below: int) -> int:
+        from deltalake import DeltaTable
+
+        place = f"{self._folder}/{table}"
+        try:
+            if not DeltaTable.is_deltatable(place):
+                return 0
+            done = DeltaTable(place).delete(f"`{NUMBER}` < {below}")
+        except Exception as fault:
+            raise SinkAway(f"{self._folder}: {_words(fault)}") from None
+        return int(done["num_deleted_rows"] or 0)
+
     def _merge(self, writes: Sequence[RowWrite]) -> Applied:
         """Merge rows of one table that have the same columns, as what they are: new, changed, deleted."""
         from deltalake import DeltaTable, write_deltalake

@@ -86,15 +86,32 @@ class _OpenIceberg:
 
     def apply(self, writes: Sequence[RowWrite]) -> Applied:
         found = Applied()
-        try:
+        with self._or_away():
             for part in alike(writes):
                 found = found.plus(self._replace(part))
+        return found
+
+    def sweep(self, table: str, below: int) -> int:
+        from pyiceberg.expressions import LessThan
+
+        with self._or_away():
+            found = self._table(table)
+            older: Any = LessThan(NUMBER, below)  # type: ignore[arg-type, call-arg, misc, unused-ignore]
+            count = 0 if found is None else found.scan(row_filter=older).count()
+            if found is not None and count:
+                found.delete(older)
+        return count
+
+    @contextmanager
+    def _or_away(self) -> Iterator[None]:
+        """Raise SinkAway for all but our own errors: each storage and catalog has some, and a bug shows as well."""
+        try:
+            yield
         except PyroError:
             raise
-        except Exception as fault:  # each storage and catalog has errors of its own, and a fault of ours shows as well
+        except Exception as fault:
             self.close()
             raise SinkAway(f"{self._sink.place}: {type(fault).__name__}: {' '.join(str(fault).split())}") from None
-        return found
 
     def _replace(self, writes: Sequence[RowWrite]) -> Applied:
         """Replace rows of one table that have the same columns and are all deleted, whole, or parts of rows."""

@@ -97,20 +97,42 @@ class _OpenJdbc:
         import psycopg2
 
         try:
-            if self._connection is None:
-                self._left = self._sink.connected()
-                self._connection = self._left.__enter__()
-            with self._connection, self._connection.cursor() as cursor:  # commits, or takes all back
+            with self._transaction() as cursor:
                 return self._apply(cursor, writes)
         except psycopg2.errors.UndefinedTable as fault:
             raise SinkRefused(f"{self._sink.place}: {_words(fault)}; make it: {_create(writes[0])}") from None
         except psycopg2.errors.UndefinedColumn as fault:
             raise SinkRefused(f"{self._sink.place}: {_words(fault)}; make it: {_ADD}") from None
-        except psycopg2.errors.InsufficientPrivilege as fault:
-            raise SinkAway(f"{self._sink.place}: {_words(fault)}") from None
         except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.ProgrammingError, ValueError, TypeError) as fault:
             raise SinkRefused(f"{self._sink.place}: {_words(fault)}") from None
-        except psycopg2.Error as fault:  # unreachable, disk full, read-only, a deadlock, ...: all pass
+
+    def sweep(self, table: str, below: int) -> int:
+        import psycopg2
+
+        try:
+            with self._transaction() as cursor:
+                return _sweep(cursor, table, below)
+        except psycopg2.errors.UndefinedTable:
+            return 0
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Yield a cursor whose work is committed, or taken back. SinkAway for what passes: a server that is not
+        reached, whose disk is full, that is read-only or refuses rights, a deadlock."""
+        import psycopg2
+        from psycopg2 import errors
+
+        try:
+            if self._connection is None:
+                self._left = self._sink.connected()
+                self._connection = self._left.__enter__()
+            with self._connection, self._connection.cursor() as cursor:
+                yield cursor
+        except (psycopg2.DataError, psycopg2.IntegrityError, psycopg2.ProgrammingError) as fault:
+            if isinstance(fault, errors.InsufficientPrivilege):
+                raise SinkAway(f"{self._sink.place}: {_words(fault)}") from None
+            raise
+        except psycopg2.Error as fault:
             self.close()
             raise SinkAway(f"{self._sink.place}: {_words(fault)}") from None
 
@@ -145,6 +167,29 @@ def _statement(cursor: Any, write: RowWrite) -> tuple[Any, list[Any]]:
         sql.SQL("UPDATE SET {}").format(sets) if rest else sql.SQL("NOTHING"),
     )
     return text, [given(each) for each in row.values()]
+
+
+def _sweep(cursor: Any, name: str, below: int) -> int:
+    """Delete all rows of a table but those that came later."""
+    from psycopg2 import sql
+    from psycopg2.extras import execute_values
+
+    table = sql.Identifier(name.rpartition(".")[2])
+    cursor.execute(f"SELECT row_key FROM {NUMBERS} WHERE row_table = %s AND number >= %s", (name, below))
+    newer = [msgspec.json.decode(key) for (key,) in cursor.fetchall()]
+    where: sql.Composable = sql.SQL("true")
+    if newer:
+        columns = [sql.Identifier(each) for each in newer[0]]
+        listed = sql.SQL(", ").join(columns)
+        made = sql.SQL("CREATE TEMPORARY TABLE pyromq_newer ON COMMIT DROP AS SELECT {} FROM {} WHERE false")
+        cursor.execute(made.format(listed, table))
+        execute_values(cursor, "INSERT INTO pyromq_newer VALUES %s", [[*map(given, key.values())] for key in newer])
+        equal = sql.SQL(" AND ").join(sql.SQL("n.{0} = t.{0}").format(each) for each in columns)
+        where = sql.SQL("NOT EXISTS (SELECT FROM pyromq_newer n WHERE {})").format(equal)
+    cursor.execute(sql.SQL("DELETE FROM {} t WHERE {}").format(table, where))
+    count: int = cursor.rowcount
+    cursor.execute(f"UPDATE {NUMBERS} SET number = %s WHERE row_table = %s AND number < %s", (below, name, below))
+    return count
 
 
 def given(value: Any) -> Any:

@@ -88,6 +88,15 @@ class _OpenMongo:
             found = found.plus(self._delete(table, [write for write in part if write.values is None]))
         return Applied(found.written, found.deleted, len(writes) - found.written - found.deleted)
 
+    def sweep(self, table: str, below: int) -> int:
+        from pymongo.errors import PyMongoError
+
+        try:
+            count: int = self._database[table].delete_many(_older(below)).deleted_count
+        except PyMongoError as fault:
+            raise SinkAway(f"{self._place}: {fault}") from None
+        return count
+
     def _above_deleted(self, table: str, writes: Sequence[RowWrite]) -> list[RowWrite]:
         """Return the writes of rows that were not deleted by a later event."""
         marks = {f"{table}:{write.key_text}": write for write in writes}
@@ -156,7 +165,11 @@ def _where(write: RowWrite) -> dict[str, Any]:
     own = {"_id": key_id(write.key)}
     if write.number == UNNUMBERED:
         return own
-    return {**own, "$or": [{NUMBER: {"$lt": write.number}}, {NUMBER: {"$exists": False}}]}
+    return {**own, **_older(write.number)}
+
+
+def _older(number: int) -> dict[str, Any]:
+    return {"$or": [{NUMBER: {"$lt": number}}, {NUMBER: {"$exists": False}}]}
 
 
 def _is_of_the_row(error: Mapping[str, Any]) -> bool:

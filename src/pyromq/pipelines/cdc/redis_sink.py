@@ -6,6 +6,7 @@ was deleted is remembered for a time under `...#deleted`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +41,14 @@ for name in pairs(gone) do redis.call('HDEL', KEYS[1], name) end
 redis.call('DEL', KEYS[2])
 return 1
 """
+# KEYS: the row, its mark. ARGV: number, seconds of the mark.
+_SWEEP = """
+if tonumber(redis.call('HGET', KEYS[1], 'cdcNumber') or '-1') >= tonumber(ARGV[1]) then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[2])
+return 1
+"""
+_SCANNED = 1_000  # keys at once
 # What is wrong with a row itself: its name is that of something else than a hash, or a value is too large.
 _REFUSALS = ("WRONGTYPE", "string exceeds maximum allowed size")
 
@@ -96,6 +105,20 @@ class _OpenRedis:
                 raise SinkRefused(f"{self._sink.place}: {fault}") from None
             raise SinkAway(f"{self._sink.place}: {fault}") from None
         return Applied(answers.count(1), answers.count(2), answers.count(0))
+
+    def sweep(self, table: str, below: int) -> int:
+        """Look at all keys: Redis has no list of those of a table. Readers and writers go on meanwhile."""
+        import redis
+
+        script, deleted = self._client.register_script(_SWEEP), 0
+        like = re.sub(r"([*?\[\]\\])", r"\\\1", f"{self._sink.prefix}{table}:") + "*"
+        try:
+            for row in self._client.scan_iter(like, count=_SCANNED, _type="hash"):
+                mark = row + (b"#deleted" if isinstance(row, bytes) else "#deleted")
+                deleted += script(keys=[row, mark], args=[below, self._sink.remember_s])
+        except redis.RedisError as fault:
+            raise SinkAway(f"{self._sink.place}: {fault}") from None
+        return deleted
 
     def _words(self, write: RowWrite) -> list[str | int]:
         if write.values is None:

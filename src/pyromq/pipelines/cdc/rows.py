@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -73,24 +74,30 @@ class Folded:
     writes: dict[Place, RowWrite] = field(default_factory=dict)
     messages: dict[Place, list[ChangeMessage]] = field(default_factory=dict)
     bad: list[Undelivered] = field(default_factory=list)
+    truncated: dict[str, int] = field(default_factory=dict)  # tables, by the number of the event
     repeats: int = 0
 
 
-def fold(messages: Iterable[ChangeMessage]) -> Folded:
-    """Return what becomes of each row. Messages of one row come in their order."""
+def fold(messages: Iterable[ChangeMessage], floors: Mapping[str, int] = MappingProxyType({})) -> Folded:
+    """Return what becomes of each row. Messages of one row come in their order; `floors` has the tables that were
+    emptied and the number of that event: what is older is a repeat."""
     found = Folded()
     for message in messages:
         try:
             event = decode_event(message.topic, message.body, message.properties)
             if event.op is Op.TOMBSTONE:
                 continue  # the delete stands before it
+            if event.op is Op.TRUNCATE and event.number != UNNUMBERED:
+                found.truncated[event.table] = max(event.number, found.truncated.get(event.table, UNNUMBERED))
+                continue
             write = _write(event, message)
         except BadEvent as fault:
             found.bad.append(Undelivered(message, str(fault)))
             continue
         place = write.table, write.key_text
         before = found.writes.get(place)
-        if before is not None and before.number >= write.number != UNNUMBERED:
+        stands = max(floors.get(write.table, UNNUMBERED), before.number if before else UNNUMBERED)
+        if stands >= write.number != UNNUMBERED:
             found.repeats += 1
             continue
         found.writes[place] = write if before is None else _upon(before, write)
@@ -101,8 +108,8 @@ def fold(messages: Iterable[ChangeMessage]) -> Folded:
 def _write(event: ChangeEvent, message: ChangeMessage) -> RowWrite:
     if event.op is Op.TRUNCATE:
         raise BadEvent(
-            f"table {event.table} was truncated, which is not delivered row by row: empty it in the sink, or take a "
-            "new snapshot into an empty one"
+            f"table {event.table} was truncated, and the event has no number that says which rows are newer: empty the "
+            "table in the sink"
         )
     if not event.key:
         raise BadEvent(

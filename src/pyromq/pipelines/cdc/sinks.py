@@ -42,6 +42,10 @@ class OpenSink(Protocol):
         sink can do that; done again, they change nothing. SinkAway, SinkRefused."""
         ...
 
+    def sweep(self, table: str, below: int) -> int:
+        """Delete the rows of a table whose number is below this one or missing; return how many. SinkAway."""
+        ...
+
 
 class Sink(Protocol):
     """Where rows go. It travels to tasks: addresses and names, nothing that is open."""

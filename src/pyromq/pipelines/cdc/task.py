@@ -6,9 +6,9 @@ what the sink will never take. Spark repeats a batch that was not finished; sink
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,13 +18,16 @@ from ...errors import PyroError
 from .rows import ChangeMessage, Folded, RowWrite, Undelivered, fold
 from .sinks import Applied, OpenSink, Sink, SinkAway, SinkRefused
 
+T = TypeVar("T")
 log = logs.get("pyromq.pipelines")
 
 COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "body", "properties")
 COUNTS = ("events", "written", "deleted", "repeats", "refused")
 # A row has either the counts of some messages, or one that was refused, with its cause.
 OUTCOME = "topic string, brokerName string, queueId int, queueOffset bigint, body binary, "
-OUTCOME += "properties map<string,string>, cause string, " + ", ".join(f"{name} bigint" for name in COUNTS)
+OUTCOME += "properties map<string,string>, cause string, truncated map<string,bigint>, " + ", ".join(
+    f"{name} bigint" for name in COUNTS
+)
 _ARROW = pa.schema(
     [
         ("topic", pa.string()),
@@ -34,6 +37,7 @@ _ARROW = pa.schema(
         ("body", pa.binary()),
         ("properties", pa.map_(pa.string(), pa.string())),
         ("cause", pa.string()),
+        ("truncated", pa.map_(pa.string(), pa.int64())),  # with the counts: tables that were emptied, by number
         *((name, pa.int64()) for name in COUNTS),
     ]
 )
@@ -48,6 +52,7 @@ class SinkTask:
 
     sink: Sink
     wait_s: float
+    floors: Mapping[str, int] = field(default_factory=dict)  # of tables that were emptied: what is older is late
     piece: int = _PIECE
     clock: Clock = field(default_factory=SystemClock)
     wait: Callable[[float], None] = pause
@@ -56,10 +61,16 @@ class SinkTask:
         """Apply the messages of one task; yield what became of them."""
         with self.sink.opened() as sink:
             for batch in batches:
-                found = fold(_messages(batch))
+                found = fold(_messages(batch), self.floors)
                 done, bad = self._deliver(sink, found)
-                counts = {"events": batch.num_rows, **done._asdict(), "refused": len(bad)}
+                counts: dict[str, Any] = {"events": batch.num_rows, **done._asdict(), "refused": len(bad)}
+                counts["truncated"] = list(found.truncated.items())
                 yield pa.RecordBatch.from_pylist([counts, *map(_letter, bad)], _ARROW)
+
+    def sweep(self, table: str, below: int) -> int:
+        """Delete the rows of a table that are older than the number; return how many."""
+        with self.sink.opened() as sink:
+            return self._waiting(lambda: sink.sweep(table, below))
 
     def _deliver(self, sink: OpenSink, found: Folded) -> tuple[Applied, list[Undelivered]]:
         done, bad = Applied(repeats=found.repeats), found.bad
@@ -74,7 +85,7 @@ class SinkTask:
     def _apply(self, sink: OpenSink, writes: Sequence[RowWrite]) -> tuple[Applied, list[tuple[RowWrite, str]]]:
         """Apply all; where the sink refuses some, one half and the other, down to those alone."""
         try:
-            return self._waiting(sink, writes), []
+            return self._waiting(lambda: sink.apply(writes)), []
         except SinkRefused as fault:
             if len(writes) == 1:
                 return Applied(), [(writes[0], str(fault))]
@@ -83,13 +94,13 @@ class SinkTask:
         more, others = self._apply(sink, writes[middle:])
         return done.plus(more), refused + others
 
-    def _waiting(self, sink: OpenSink, writes: Sequence[RowWrite]) -> Applied:
-        """Apply; while the sink is away, wait and say so, at first and then every minute."""
+    def _waiting(self, work: Callable[[], T]) -> T:
+        """Do the work; while the sink is away, wait and say so, at first and then every minute."""
         now = begun = self.clock.monotonic()
         said = begun - _REMIND_S
         while True:
             try:
-                return sink.apply(writes)
+                return work()
             except SinkAway as fault:
                 now = self.clock.monotonic()
                 if now - begun >= self.wait_s:
