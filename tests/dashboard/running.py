@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page
 
 from pyromq.admin.replicas import ReadElectedState
 from pyromq.ambient import SystemClock
 from pyromq.client.config import ClientConfig
 from pyromq.dashboard.server import DashboardConfig, run
 from pyromq.transport.tls import ClientTls
+from tests.browser import chromium as chromium  # for all tests of this folder
 from tests.client.world import World
-from tests.support import require
 
 CLUSTER = "local"
 PROGRAM = "a-token-of-a-program-that-nobody-guesses"
@@ -139,16 +138,6 @@ class _Tokens(list[str]):
 
     def __len__(self) -> int:
         return len(self._links)
-
-
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    path = shutil.which("chromium")
-    require(path is not None, "no Chromium on this machine (Debian: chromium)")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        await browser.close()
 
 
 @dataclass(slots=True)

@@ -50,8 +50,10 @@ ITEMS = (
     "born date, woken time(3), changed datetime(6), seen timestamp(3) NULL, big bigint unsigned, data varbinary(20), "
     "kind enum('a','b'), flags bit(5), body json, email varchar(40), secret varchar(40), note text)"
 )
-ITEM_COLUMNS = ("id", "name", "price", "weight", "small", "born", "woken", "changed", "seen", "big", "data")
-ITEM_COLUMNS += ("kind", "flags", "body", "email", "note")
+ITEM_COLUMNS = (
+    *("id", "name", "price", "weight", "small", "born", "woken", "changed", "seen", "big"),
+    *("data", "kind", "flags", "body", "email", "note"),
+)
 DAYS = "CREATE TABLE shop.days (day date, line int, sold int, PRIMARY KEY (line, day))"
 WORDS = "CREATE TABLE shop.words (word varchar(40) PRIMARY KEY, times int) COLLATE utf8mb4_general_ci"
 FILLED = (

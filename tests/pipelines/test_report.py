@@ -42,7 +42,7 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
 
 def test_plots_draw_every_value() -> None:
     tree = ElementTree.fromstring(page(SUMMARY, "").split("\n", 1)[1].replace("&#9632;", "#"))
-    bars, lines = tree.findall(".//svg")
+    bars, lines = tree.findall(".//div[@class='plot wide']/svg")
     widths = [float(rect.get("width", "0")) for rect in bars.findall("rect")]
     assert len(widths) == 3
     assert widths[1] == max(widths)
@@ -57,7 +57,9 @@ def test_plots_draw_every_value() -> None:
 
 def test_every_plot_says_what_it_shows_and_what_its_axes_are() -> None:
     tree = ElementTree.fromstring(page(SUMMARY, "").split("\n", 1)[1].replace("&#9632;", "#"))
-    for drawn, plot in zip(tree.findall(".//svg"), SUMMARY.plots, strict=False):
+    wide, narrow = (tree.findall(f".//div[@class='plot {kind}']/svg") for kind in ("wide", "narrow"))
+    assert len(wide) == len(narrow) == 2
+    for drawn, plot in [*zip(wide, SUMMARY.plots, strict=False), *zip(narrow, SUMMARY.plots, strict=False)]:
         assert plot.title in drawn.findtext("title", "")
         assert {text.text for text in drawn.findall("text[@class='axis']")} == {plot.unit, plot.across}
         width = float(drawn.get("width", "0"))

@@ -1,21 +1,32 @@
 """Plots of a report as SVG: bars and lines, with their axes and what these mean in words. Pure: text out.
 
-Colours are readable on light and on dark ground; text takes the page's own colour.
+Each is drawn twice, for a window and for a telephone, whose page shows one of them. Colours are readable on light and
+on dark ground; text takes the page's own colour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, log10
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model.foreign_text import in_html
 from .summary import Plot
 
 _COLOURS = ["#2a6fdb", "#d1495b", "#3a9d5d", "#b8860b", "#7b5ea7", "#2b8a9d", "#c2557a", "#6b6b6b"]
-_WIDTH, _BAR, _LEFT, _TOP = 960, 22, 250, 24
-_HEIGHT, _FOOT = 240, 52
+_BAR, _TOP, _FOOT, _LETTER = 22, 24, 52, 7  # a letter takes so much at most, on average
 _MOST_BARS, _STEPS = 40, 4
+
+
+class _Frame(NamedTuple):
+    """A drawing's size; the height is that of lines. `is_wide`: the names of bars stand before them, not above."""
+
+    width: int
+    height: int
+    is_wide: bool
+
+
+_WIDE, _NARROW = _Frame(960, 240, True), _Frame(358, 200, False)
 
 
 def number(value: float) -> str:
@@ -25,7 +36,11 @@ def number(value: float) -> str:
 def drawn(plot: Plot) -> str:
     if not any(plot.series.values()):
         return "<p>nothing to draw</p>"
-    return _bars(plot) if plot.kind == "bars" else _lines(plot)
+    draw = _bars if plot.kind == "bars" else _lines
+    left = len(_labels(plot)) - _MOST_BARS if plot.kind == "bars" else 0
+    more = f"<p>and {left} more</p>" if left > 0 else ""
+    wide, narrow = draw(plot, _WIDE), draw(plot, _NARROW)
+    return f'<div class="plot wide">{wide}</div><div class="plot narrow">{narrow}</div>{_legend(plot.series)}{more}'
 
 
 def scale(most: float) -> float:
@@ -45,48 +60,70 @@ def _most(plot: Plot) -> float:
     return max((value for points in plot.series.values() for value in points.values()), default=0)
 
 
-def _bars(plot: Plot) -> str:
-    labels, most = _labels(plot), _most(plot) or 1
-    rows = [_text(_LEFT - 8, 14, plot.across, "end", mark="axis"), _text(_LEFT, 14, plot.unit, "start", mark="axis")]
-    shown, y = labels[:_MOST_BARS], float(_TOP)
-    room = _WIDTH - _LEFT - 16 - 8 * len(number(most))  # the longest number stands behind the longest bar
-    for label in shown:
-        rows.append(_text(_LEFT - 8, y + 15, _short(label), "end", label))
+def _bars(plot: Plot, frame: _Frame) -> str:
+    labels, most = _labels(plot)[:_MOST_BARS], _most(plot) or 1
+    left = 8 + _LETTER * max(len(_short(each)) for each in (*labels, plot.across)) if frame.is_wide else 0
+    rows, y = [_text(left, 14, plot.unit, "start", mark="axis")], float(_TOP)
+    if frame.is_wide:
+        rows.append(_text(left - 8, 14, plot.across, "end", mark="axis"))
+    else:
+        rows.append(_text(frame.width, 14, plot.across, "end", mark="axis"))
+    room = frame.width - left - 16 - 8 * len(number(most))  # the longest number stands behind the longest bar
+    for label in labels:
+        if frame.is_wide:
+            rows.append(_text(left - 8, y + 15, _short(label), "end", label))
+        else:
+            rows.append(_text(0, y + 13, _short(label), "start", label))
+            y += 18
         for series, points in enumerate(plot.series.values()):
             if label in points:
                 width = max(1.0, room * points[label] / most)
                 rows.append(
-                    f'<rect x="{_LEFT}" y="{y + 3:.0f}" width="{width:.1f}" height="{_BAR - 6}" '
+                    f'<rect x="{left}" y="{y + 3:.0f}" width="{width:.1f}" height="{_BAR - 6}" rx="2" '
                     f'fill="{_colour(series)}"/>'
                 )
-                rows.append(_text(_LEFT + width + 6, y + 15, number(points[label]), "start"))
+                rows.append(_text(left + width + 6, y + 15, number(points[label]), "start"))
                 y += _BAR
-        y += 4
-    left = len(labels) - len(shown)
-    more = f"<p>and {left} more</p>" if left else ""
-    return _svg(y + 4, rows, plot.title) + _legend(plot.series) + more
+        y += 6
+    return _svg(frame, y + 4, rows, plot.title)
 
 
-def _lines(plot: Plot) -> str:
+def _lines(plot: Plot, frame: _Frame) -> str:
     labels, top = _labels(plot), scale(_most(plot))
-    left, width = 90, _WIDTH - 170
+    steps = [(top * step / _STEPS, _TOP + frame.height * (1 - step / _STEPS)) for step in range(_STEPS + 1)]
+    left = 10 + 8 * max(len(number(value)) for value, _ in steps)
+    width = frame.width - left - 16
     places = _places(labels, left, width)
-    rows = [_text(left - 6, 14, plot.unit, "end", mark="axis")]
-    for step in range(_STEPS + 1):
-        y = _TOP + _HEIGHT * (1 - step / _STEPS)
+    rows = [_text(0, 12, plot.unit, "start", mark="axis")]
+    for value, y in steps:
         rows.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#8884"/>')
-        rows.append(_text(left - 6, y + 4, number(top * step / _STEPS), "end"))
+        rows.append(_text(left - 6, y + 4, number(value), "end"))
     for series, points in enumerate(plot.series.values()):
-        spots = [(places[label], _TOP + _HEIGHT * (1 - value / top)) for label, value in points.items()]
+        spots = [(places[label], _TOP + frame.height * (1 - value / top)) for label, value in points.items()]
         rows.append(_line(spots, series))
-    foot = _TOP + _HEIGHT
-    for label in labels[:: -(-len(labels) // 6)]:
-        rows.append(
-            f'<line x1="{places[label]:.1f}" y1="{foot}" x2="{places[label]:.1f}" y2="{foot + 5}" stroke="#888"/>'
-        )
-        rows.append(_text(places[label], foot + 20, _short(label), "middle", label))
+    foot = _TOP + frame.height
+    for label in _ticks(labels, width):
+        x = places[label]
+        rows.append(f'<line x1="{x:.1f}" y1="{foot}" x2="{x:.1f}" y2="{foot + 5}" stroke="#888"/>')
+        rows.append(_tick(x, foot + 20, label, frame.width))
     rows.append(_text(left + width / 2, foot + 42, plot.across, "middle", mark="axis"))
-    return _svg(foot + _FOOT, rows, f"{plot.title} ({plot.unit})") + _legend(plot.series)
+    return _svg(frame, foot + _FOOT, rows, f"{plot.title} ({plot.unit})")
+
+
+def _ticks(labels: Sequence[str], width: int) -> Sequence[str]:
+    """Return the labels that have room below an axis: some of them, at least the first."""
+    needed = _LETTER * max(len(_short(each)) for each in labels) + 12
+    most = int(width // (1.5 * needed))  # the first one stands beside its place, not around it
+    if most >= 2 or len(labels) == 1:
+        return labels[:: -(-len(labels) // max(most, 1))]
+    return [labels[0], labels[-1]] if width >= 2 * needed else labels[:1]
+
+
+def _tick(x: float, y: float, label: str, width: int) -> str:
+    """Return the words at a place of the axis: around it where there is room, else beside it."""
+    half = _LETTER * len(_short(label)) / 2
+    anchor = "start" if x < half else "end" if x + half > width else "middle"
+    return _text(x, y, _short(label), anchor, label)
 
 
 def _places(labels: Sequence[str], left: int, width: int) -> dict[str, float]:
@@ -107,14 +144,15 @@ def _legend(series: Mapping[str, Any]) -> str:
     if len(series) < 2:
         return ""
     marks = (
-        f'<span style="color:{_colour(place)}">&#9632;</span> {in_html(name)} ' for place, name in enumerate(series)
+        f'<span><span style="color:{_colour(place)}">&#9632;</span> {in_html(name)}</span>'
+        for place, name in enumerate(series)
     )
-    return f"<p>{''.join(marks)}</p>"
+    return f'<p class="legend">{" ".join(marks)}</p>'
 
 
-def _svg(height: float, rows: Iterable[str], title: str) -> str:
-    size = f'width="{_WIDTH}" height="{height:.0f}" viewBox="0 0 {_WIDTH} {height:.0f}"'
-    return f'<div class="wide"><svg {size} role="img"><title>{in_html(title)}</title>{"".join(rows)}</svg></div>'
+def _svg(frame: _Frame, height: float, rows: Iterable[str], title: str) -> str:
+    size = f'width="{frame.width}" height="{height:.0f}" viewBox="0 0 {frame.width} {height:.0f}"'
+    return f'<svg {size} role="img"><title>{in_html(title)}</title>{"".join(rows)}</svg>'
 
 
 def _text(x: float, y: float, text: str, anchor: str, whole: str = "", mark: str = "") -> str:
