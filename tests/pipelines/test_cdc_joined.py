@@ -61,7 +61,7 @@ def present(row: dict[str, Any]) -> dict[str, str]:
 def test_stores_have_the_rows_of_the_database(
     spark: SparkSession, servers: Servers, commands: Commands, mariadb: MariaDb, tmp_path: Path
 ) -> None:
-    """Changes of rows, keys and columns, a rollback, a killed capture; each store goes on in a second run."""
+    """Changes of rows, keys and columns, a rollback, a killed capture, TRUNCATE; each store goes on in the next run."""
     with mariadb.session() as cursor:
         cursor.execute(
             f"CREATE TABLE {TABLE} (id bigint PRIMARY KEY, name varchar(40), price decimal(12,4), note text)"
@@ -96,10 +96,19 @@ def test_stores_have_the_rows_of_the_database(
                 cursor.execute(f"INSERT INTO {TABLE} VALUES (1, 'back', 2, NULL), (502, 'last', 3, NULL)")
             stored(world, 502)
             second = ways.run(url)
-            assert of_redis(url) == of_lake(tmp_path / "lake") == of_source(mariadb, ("id", "title", "price", "weight"))
+            columns = ("id", "title", "price", "weight")
+            assert of_redis(url) == of_lake(tmp_path / "lake") == of_source(mariadb, columns)
+
+            mariadb.run(
+                f"TRUNCATE TABLE {TABLE}", f"INSERT INTO {TABLE} VALUES (2, 'anew', 2, NULL), (503, 'z', 3, NULL)"
+            )
+            stored(world, 503)
+            third = ways.run(url)
+            assert of_redis(url) == of_lake(tmp_path / "lake") == of_source(mariadb, columns)
+            assert of_redis(url).keys() == {2, 503}
     finally:
         world.close()
-    for told in (*first, *second):
+    for told in (*first, *second, *third):
         assert (told["notDelivered"], told["repeats"]) == (0, 0)
 
 
