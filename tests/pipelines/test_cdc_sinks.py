@@ -26,7 +26,7 @@ from pyromq.pipelines.cdc.iceberg_sink import IcebergSink
 from pyromq.pipelines.cdc.jdbc_sink import JdbcSink
 from pyromq.pipelines.cdc.mongo_sink import MongoSink
 from pyromq.pipelines.cdc.redis_sink import RedisSink
-from pyromq.pipelines.cdc.rows import ChangeMessage, RowWrite, as_meant, fold
+from pyromq.pipelines.cdc.rows import ChangeMessage, Folded, RowWrite, as_meant, fold
 from pyromq.pipelines.cdc.sinks import Applied, Sink, SinkAway, SinkRefused
 from pyromq.pipelines.cdc.task import SinkTask
 from pyromq.pipelines.lake.catalog import open_catalog
@@ -406,6 +406,11 @@ def test_changes_are_folded_by_row() -> None:
     emptied = fold([*messages, message(Op.TRUNCATE, at, None, None)])
     assert (emptied.truncated, emptied.bad) == ({TABLE: at}, [])
     assert fold(messages, emptied.truncated).repeats == len(messages)
+    beside = [
+        ChangeMessage("cdc-heartbeat", 0, 0, b'{"ts_ms":1}', {"cdcOp": "heartbeat", "cdcNumber": "9"}),
+        ChangeMessage("cdc-transaction", 0, 0, b'{"status":"BEGIN","id":"7"}', {"cdcOp": "BEGIN"}),
+    ]
+    assert fold(beside) == Folded()
     odd = [
         message(Op.TRUNCATE, 1, None, None)._replace(properties={}),
         message(Op.CREATE, 2, None, {"a": 1}),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...model.wire_text import whole_number
 from ...pipelines.run.times import span_s
 from ...spark.options import Use
 from ..terminal.options import together
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ...pipelines.cdc.sinks import Sink
     from ...pipelines.report.summary import Summary
 
-_what = together(
+_refused_and_gone = together(
     click.option(
         "--dead", default="", metavar="TOPIC", help="Send there what is not delivered; FOLDER/refused has it anyway."
     ),
@@ -31,7 +32,7 @@ _what = together(
     ),
 )
 _shared = together(
-    _what,
+    _refused_and_gone,
     click.option("--tasks", type=COUNT, default=4, show_default=True, help="Tasks that write at the same time."),
     click.option(
         "--wait", default="1h", show_default=True, metavar="TIME", help="How long to wait for a sink that is away."
@@ -110,7 +111,7 @@ def cdc_jdbc(
 @click.option("--delta", default="", metavar="FOLDER", help="Of Delta tables, one for each table of the source.")
 @click.option("--iceberg", default="", metavar="FOLDER", help="Of Iceberg tables, with a catalog of their own.")
 @click.option("--catalog", default="", help="In place of a folder: an Iceberg catalog that pyiceberg knows.")
-@_what
+@_refused_and_gone
 @click.option(
     "--wait", default="1h", show_default=True, metavar="TIME", help="How long to wait for a storage that is at fault."
 )
@@ -152,7 +153,10 @@ def _deliver(
 
 
 def _numbers(sweep: Options) -> dict[str, int]:
-    for table, number in sweep.items():
-        if not number.isascii() or not number.isdigit():
-            raise click.UsageError(f"--sweep {table}={number}: write the number that `pyromq cdc reset` has told")
-    return {table: int(number) for table, number in sweep.items()}
+    found = {}
+    for table, text in sweep.items():
+        number = whole_number(text)
+        if number is None:
+            raise click.UsageError(f"--sweep {table}={text}: write the number that `pyromq cdc reset` has told")
+        found[table] = number
+    return found

@@ -70,7 +70,8 @@ class _OpenDelta:
             done = DeltaTable(place).delete(f"`{NUMBER}` < {below}")
         except Exception as fault:
             raise SinkAway(f"{self._folder}: {_words(fault)}") from None
-        return int(done["num_deleted_rows"] or 0)
+        count: int = done["num_deleted_rows"] or 0
+        return count
 
     def _merge(self, writes: Sequence[RowWrite]) -> Applied:
         """Merge rows of one table that have the same columns, as what they are: new, changed, deleted."""

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ...cdc.events import BadEvent, ChangeEvent, Op, decode_event, encode_key
+from ...cdc.events import OP_PROPERTY, BadEvent, ChangeEvent, Op, decode_event, encode_key
 
 UNNUMBERED = -1
+_OF_NO_ROW = {"heartbeat", "BEGIN", "END"}  # what else the capture sends, to topics of its own
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -83,6 +84,8 @@ def fold(messages: Iterable[ChangeMessage], floors: Mapping[str, int] = MappingP
     emptied and the number of that event: what is older is a repeat."""
     found = Folded()
     for message in messages:
+        if message.properties.get(OP_PROPERTY) in _OF_NO_ROW:
+            continue
         try:
             event = decode_event(message.topic, message.body, message.properties)
             if event.op is Op.TOMBSTONE:
