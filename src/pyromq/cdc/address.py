@@ -7,15 +7,19 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import ConfigError
 
-_SCHEMES = {"mariadb": "mariadb", "postgresql": "postgresql", "postgres": "postgresql"}
-_PORTS = {"mariadb": 3306, "postgresql": 5432}
-_FORMS = {"mariadb": "mariadb://USER@HOST:3306", "postgresql": "postgresql://USER@HOST:5432/DATABASE"}
+_SCHEMES = {"mariadb": "mariadb", "mysql": "mysql", "postgresql": "postgresql", "postgres": "postgresql"}
+_PORTS = {"mariadb": 3306, "mysql": 3306, "postgresql": 5432}
+_FORMS = {
+    "mariadb": "mariadb://USER@HOST:3306",
+    "mysql": "mysql://USER@HOST:3306",
+    "postgresql": "postgresql://USER@HOST:5432/DATABASE",
+}
 _EITHER = " or ".join(_FORMS.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """One server. `database` is PostgreSQL's, where a connection is to one database; empty of MariaDB."""
+    """One server. `database` is PostgreSQL's, where a connection is to one database; empty of MariaDB and MySQL."""
 
     kind: str = "mariadb"
     host: str
@@ -35,7 +39,9 @@ def read_address(url: str, password: str, tls_ca: str) -> ServerAddress:
     except ValueError as fault:
         raise ConfigError(f"databaseUrl cannot be read: {fault}. Write {_EITHER}") from None
     if parts.scheme and parts.scheme not in _SCHEMES:
-        raise ConfigError(f"databaseUrl: {parts.scheme} is not captured, MariaDB and PostgreSQL are: write {_EITHER}")
+        raise ConfigError(
+            f"databaseUrl: {parts.scheme} is not captured, MariaDB, MySQL and PostgreSQL are: write {_EITHER}"
+        )
     kind = _SCHEMES.get(parts.scheme, "mariadb")
     if not parts.hostname or not parts.username:
         raise ConfigError(f"databaseUrl names no server and user: write {_FORMS[kind] if parts.scheme else _EITHER}")

@@ -26,7 +26,9 @@ class CdcConfig:
     """One source, its topics, and where the position is kept."""
 
     name: str = option("cdc", help="name of the source, in events and to brokers. Keep it, and give no other the same")
-    database_url: str = option("", help="mariadb://USER@HOST:PORT or postgresql://USER@HOST:PORT/DATABASE")
+    database_url: str = option(
+        "", help="mariadb://USER@HOST:PORT, mysql://USER@HOST:PORT or postgresql://USER@HOST:PORT/DATABASE"
+    )
     database_password: str = setting("", help="password of the user; better in PYROMQ_CDC_DATABASE_PASSWORD")
     database_tls_ca: str = setting(
         "", help="file of the authority that signed the database's certificate; empty: no TLS"
@@ -50,7 +52,7 @@ class CdcConfig:
     snapshot: bool = option(True, help="read all rows before the stream")
     chunk_rows: int = setting(1000, low=1, high=10_000, help="rows of a snapshot that are read and sent at a time")
     server_id: int = setting(
-        0, low=0, high=4294967295, wide=True, help="number among MariaDB's replicas; 0: of the name"
+        0, low=0, high=4294967295, wide=True, help="number among MariaDB's or MySQL's replicas; 0: of the name"
     )
 
     slot: str = setting("", help="PostgreSQL's replication slot; empty: pyromq_NAME")

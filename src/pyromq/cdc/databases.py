@@ -11,6 +11,9 @@ from .binlog.source import BinlogSource
 from .changes import ChangeSource, Finding, Position, TableSnapshot
 from .config import CdcConfig
 from .key_ranges import TableRows
+from .mysql import checks as mysql_checks
+from .mysql.snapshot import MySqlSnapshot
+from .mysql.source import MySqlSource
 from .postgres import checks as postgres_checks
 from .postgres.ranges import PostgresRows
 from .postgres.slots import slot_names
@@ -23,7 +26,8 @@ def open_source(config: CdcConfig, start: Position, until: Position | None) -> C
     address, rules = config.database, config.rules
     if address.kind == "postgresql":
         return PostgresSource(_place(config), start, until)
-    return BinlogSource(address, config.name, start, rules.is_wanted, config.replica_number, until)
+    source = MySqlSource if address.kind == "mysql" else BinlogSource
+    return source(address, config.name, start, rules.is_wanted, config.replica_number, until)
 
 
 def open_snapshot(config: CdcConfig, *, is_first: bool) -> TableSnapshot:
@@ -31,7 +35,8 @@ def open_snapshot(config: CdcConfig, *, is_first: bool) -> TableSnapshot:
     address = config.database
     if address.kind == "postgresql":
         return PostgresSnapshot(_place(config), is_first=is_first)
-    return MariaDbSnapshot(address, config.name, config.rules.is_wanted)
+    snapshot = MySqlSnapshot if address.kind == "mysql" else MariaDbSnapshot
+    return snapshot(address, config.name, config.rules.is_wanted)
 
 
 def open_rows(config: CdcConfig) -> TableRows:
@@ -46,7 +51,8 @@ def check(config: CdcConfig, position: Position | None) -> Iterator[Finding]:
     """Yield what the database is like for a capture."""
     if config.database.kind == "postgresql":
         return postgres_checks.check(_place(config), position)
-    return mariadb_checks.check(config.database, config.rules.is_wanted, position)
+    check_server = mysql_checks.check if config.database.kind == "mysql" else mariadb_checks.check
+    return check_server(config.database, config.rules.is_wanted, position)
 
 
 def _place(config: CdcConfig) -> PostgresPlace:

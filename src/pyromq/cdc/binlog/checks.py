@@ -16,7 +16,7 @@ _LEAST_RETENTION_S = 86_400
 _SERVER_RIGHTS = ("REPLICATION SLAVE", "BINLOG MONITOR")
 _NAMED = 3  # of the tables that may not be read
 _CASCADES = re.compile(r"CONSTRAINT `(.*?)` FOREIGN KEY.* ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL)")
-_TABLES = (  # TABLE_CONSTRAINTS shows nothing to whoever may only read
+TABLES = (  # TABLE_CONSTRAINTS shows nothing to whoever may only read
     "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE, EXISTS(SELECT 1 FROM information_schema.KEY_COLUMN_USAGE k WHERE "
     "k.TABLE_SCHEMA = t.TABLE_SCHEMA AND k.TABLE_NAME = t.TABLE_NAME AND k.CONSTRAINT_NAME = 'PRIMARY') "
     "FROM information_schema.TABLES t WHERE t.TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
@@ -28,20 +28,20 @@ def check(address: ServerAddress, is_wanted: IsWanted, position: Position | None
     connection = connect(address)
     try:
         values = dict(ask(connection, "SHOW GLOBAL VARIABLES"))
-        yield from _log(values)
-        wanted = [each for each in ask(connection, _TABLES) if is_wanted(f"{each[0]}.{each[1]}")]
+        yield from check_log(values)
+        wanted = [each for each in ask(connection, TABLES) if is_wanted(f"{each[0]}.{each[1]}")]
         lines = [each[0] for each in ask(connection, "SHOW GRANTS")]
-        yield from _rights(lines, address.user, [(database, name) for database, name, *_ in wanted])
-        yield _retention(values)
-        yield _zone(values)
-        yield from _tables(connection, wanted)
+        yield from check_rights(lines, address.user, [(database, name) for database, name, *_ in wanted])
+        yield check_retention(values)
+        yield check_zone(values)
+        yield from check_tables(connection, wanted)
         if position is not None and is_granted_everywhere(grants_of(lines), "BINLOG MONITOR"):
             yield _position(connection, values, position)
     finally:
         connection.close()
 
 
-def _log(values: dict[str, str]) -> Iterator[Finding]:
+def check_log(values: dict[str, str]) -> Iterator[Finding]:
     if values.get("log_bin") != "ON":
         yield Finding("binlog", "off", "put log-bin into the server's configuration and restart it", is_bad=True)
         return
@@ -56,10 +56,12 @@ def _log(values: dict[str, str]) -> Iterator[Finding]:
             yield Finding(name, found, f"SET GLOBAL {name} = '{wanted}'{why}", is_bad=is_bad, is_odd=not is_bad)
 
 
-def _rights(lines: Iterable[str], user: str, wanted: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def check_rights(
+    lines: Iterable[str], user: str, wanted: Sequence[tuple[str, str]], of_server: Sequence[str] = _SERVER_RIGHTS
+) -> Iterator[Finding]:
     """Yield what the user may do, by its grants. `wanted`: the tables to capture, as far as the user sees them."""
     grants = grants_of(lines)
-    for right in _SERVER_RIGHTS:
+    for right in of_server:
         if is_granted_everywhere(grants, right):
             yield Finding(f"right {right}", "granted")
         else:
@@ -79,7 +81,7 @@ def _rights(lines: Iterable[str], user: str, wanted: Sequence[tuple[str, str]]) 
         yield Finding("right SELECT", f"granted on the {len(wanted)} tables that are seen", mend)
 
 
-def _retention(values: dict[str, str]) -> Finding:
+def check_retention(values: dict[str, str]) -> Finding:
     seconds = kept_s(values)
     if seconds is None or seconds >= _LEAST_RETENTION_S:
         return Finding("binlog kept", "always" if seconds is None else f"{seconds:.0f} s")
@@ -89,13 +91,13 @@ def _retention(values: dict[str, str]) -> Finding:
     return Finding("binlog kept", f"{seconds:.0f} s", f"SET GLOBAL {setting}: {why}", is_odd=True)
 
 
-def _zone(values: dict[str, str]) -> Finding:
+def check_zone(values: dict[str, str]) -> Finding:
     zone = values.get("time_zone", "")
     shown = values.get("system_time_zone", "") if zone == "SYSTEM" else zone
     return Finding("time zone", f"{shown}: TIMESTAMP is sent in UTC, DATETIME as it is")
 
 
-def _tables(connection: Any, wanted: Sequence[tuple[Any, ...]]) -> Iterator[Finding]:
+def check_tables(connection: Any, wanted: Sequence[tuple[Any, ...]], server: str = "MariaDB") -> Iterator[Finding]:
     yield Finding("tables", str(len(wanted)), "" if wanted else "include and exclude leave no table", is_odd=not wanted)
     for database, name, engine, has_key in wanted:
         if not has_key:
@@ -104,17 +106,17 @@ def _tables(connection: Any, wanted: Sequence[tuple[Any, ...]]) -> Iterator[Find
         if engine != "InnoDB":
             mend = f"ALTER TABLE {database}.{name} ENGINE = InnoDB: a snapshot of {engine} is not of one moment"
             yield Finding(f"{database}.{name}", f"engine {engine}", mend, is_odd=True)
-        yield from _cascades(connection, database, name)
+        yield from _cascades(connection, database, name, server)
 
 
-def _cascades(connection: Any, database: str, name: str) -> Iterator[Finding]:
+def _cascades(connection: Any, database: str, name: str, server: str) -> Iterator[Finding]:
     (shown,) = ask(connection, f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
     for line in str(shown[1]).splitlines():
         if (found := _CASCADES.search(line)) is not None:
             yield Finding(
                 f"{database}.{name}",
                 f"foreign key {found[1]} cascades",
-                "MariaDB does not log what cascades change: delete these rows by statements of your own",
+                f"{server} does not log what cascades change: delete these rows by statements of your own",
                 is_odd=True,
             )
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 from ...model.wire_text import whole_number
 from ..changes import CaptureError
+
+
+class TransactionSet(Protocol):
+    """Which transactions a reader has: of MariaDB, or of MySQL."""
+
+    def add(self, gtid: str) -> None: ...
+
+    def covers(self, other: Any) -> bool: ...
 
 
 class GtidSet:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ..changes import CaptureError, IsWanted, Position, RowChange, SourceTable, TableStatement
 from ..events import Op, Row
 from .cursor import Cursor
-from .gtids import GtidSet
+from .gtids import TransactionSet
 from .rows import OPS, RowsEvent, RowsReader
 from .statements import tables_of
 from .table_map import ColumnType, read_table_map, table_id, table_name
@@ -30,6 +30,7 @@ _QUERY_HEAD = struct.Struct("<IIBHH")
 _ROWS = frozenset(RowsEvent)
 _WRITES = re.compile(r"\s*(?:/\*.*?\*/\s*)*(?:INSERT|REPLACE|UPDATE|DELETE|LOAD)\b", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"(?:`?([\w$]+)`?\s*\.\s*)?`?([\w$]+)`?")
+_TO_SAVEPOINT = re.compile(r"\s*ROLLBACK\s+(?:WORK\s+)?TO\b", re.IGNORECASE)
 _SHOWN = 100  # characters of a statement in an error
 
 
@@ -37,7 +38,7 @@ _SHOWN = 100  # characters of a statement in an error
 class BinlogReader:
     """One pass over a log. `position` moves with each change that is taken from `feed`."""
 
-    done: GtidSet
+    done: TransactionSet
     skip: Position  # within the transaction that was under way: what was read of it before
     is_wanted: IsWanted
     charsets: Mapping[int, str]
@@ -100,10 +101,10 @@ class BinlogReader:
         self._wanted.clear()
 
     def _statement(self, kind: int, body: bytes, server: int, end: int) -> Iterator[RowChange]:
-        database, text = _query(kind, body)
+        database, text = query_of(kind, body)
         self._refuse_writes(database, text)
         word = text[:9].upper()
-        if word.startswith("BEGIN"):
+        if word.startswith("BEGIN") or _TO_SAVEPOINT.match(text):
             return
         found: list[RowChange] = []
         if not word.startswith(("COMMIT", "ROLLBACK", "SAVEPOINT")):
@@ -191,7 +192,7 @@ class BinlogReader:
         return RowChange(table, op, before, after, seconds * 1000, source, self._gtid, size, self._gtid)
 
 
-def _query(kind: int, body: bytes) -> tuple[str, str]:
+def query_of(kind: int, body: bytes) -> tuple[str, str]:
     """Return the database and the text of a statement."""
     _, _, length, _, variables = _QUERY_HEAD.unpack_from(body)
     at = _QUERY_HEAD.size + variables

@@ -35,13 +35,16 @@ TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, CAST(COALESCE(TABLE_ROWS, 0) AS SIGNED) FROM information_schema.TABLES "
     "WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
 )
-_COLUMNS = (
+_COLUMNS_OF_TABLE = (
     "SELECT c.COLUMN_NAME, c.DATA_TYPE, c.COLUMN_TYPE, COALESCE(c.DATETIME_PRECISION, 0), k.ORDINAL_POSITION "
     "FROM information_schema.COLUMNS c LEFT JOIN information_schema.KEY_COLUMN_USAGE k "
     "ON k.TABLE_SCHEMA = c.TABLE_SCHEMA AND k.TABLE_NAME = c.TABLE_NAME AND k.COLUMN_NAME = c.COLUMN_NAME "
-    "AND k.CONSTRAINT_NAME = 'PRIMARY' WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s "
-    "AND (c.IS_GENERATED <> 'ALWAYS' OR c.EXTRA LIKE '%%STORED%%') ORDER BY c.ORDINAL_POSITION"
+    "AND k.CONSTRAINT_NAME = 'PRIMARY' WHERE c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s"
 )
+_ORDER = " ORDER BY c.ORDINAL_POSITION"
+_STORED = " AND (c.IS_GENERATED <> 'ALWAYS' OR c.EXTRA LIKE '%%STORED%%')"
+# By whether it is MariaDB: MySQL's logs have columns that are computed and not stored, too.
+_COLUMNS = {True: _COLUMNS_OF_TABLE + _STORED + _ORDER, False: _COLUMNS_OF_TABLE + _ORDER}
 _EPOCH = date(1970, 1, 1)
 _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _WHOLE_NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
@@ -55,9 +58,26 @@ ReadText = Callable[[Any], Any]  # of a text, or of bytes
 class MariaDbSnapshot:
     """One transaction. A lost connection loses it: the rest is read by another one."""
 
+    connector = "mariadb"
+
     def __init__(self, address: ServerAddress, name: str, is_wanted: IsWanted) -> None:
         self._is_wanted = is_wanted
         self._connection = connect(address)
+        try:
+            done, file, at = self._begin()
+        except BaseException:
+            self.close()
+            raise
+        self.position = Position(done=done)
+        self._now_ms = one(self._connection, "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)")
+        self._source: Row = {
+            "version": __version__, "connector": self.connector, "name": name, "snapshot": "true",
+            "ts_ms": self._now_ms, "gtid": done, "file": file, "pos": at, "row": 0, "server_id": 0,
+        }  # fmt: skip
+        self._known: dict[str, MariaDbTableReader] = {}
+
+    def _begin(self) -> tuple[str, str, int]:
+        """Begin the transaction. Return which transactions it sees, and the place in the log's files."""
         ask(self._connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         ask(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
         status = dict(ask(self._connection, "SHOW STATUS LIKE 'binlog_snapshot_%'"))
@@ -65,13 +85,7 @@ class MariaDbSnapshot:
         if not file or (at := whole_number(place)) is None:
             raise CaptureError("MariaDB writes no binlog: start it with --log-bin, and see pyromq cdc check")
         done = one(self._connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, at)
-        self.position = Position(done=str(GtidSet(done or "")))
-        self._now_ms = one(self._connection, "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)")
-        self._source: Row = {
-            "version": __version__, "connector": "mariadb", "name": name, "snapshot": "true", "ts_ms": self._now_ms,
-            "gtid": self.position.done, "file": file, "pos": at, "row": 0, "server_id": 0,
-        }  # fmt: skip
-        self._known: dict[str, MariaDbTableReader] = {}
+        return str(GtidSet(done or "")), file, at
 
     def tables(self) -> list[TableSize]:
         """Return the tables to read. CaptureError for one whose engine knows no transactions."""
@@ -88,7 +102,7 @@ class MariaDbSnapshot:
             reader = self._known[table]
             found = reader.read(self._connection, last, most)
         except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as fault:
-            raise DatabaseAway(f"the connection to MariaDB broke while {table} was read: {fault}") from fault
+            raise DatabaseAway(f"the connection to the database broke while {table} was read: {fault}") from fault
         except pymysql.Error as fault:
             raise CaptureError(
                 f"table {table} cannot be read: {fault}. Leave it out, or type pyromq cdc check"
@@ -121,7 +135,7 @@ class MariaDbTableReader:
 
     @classmethod
     def of(cls, connection: Any, database: str, name: str) -> MariaDbTableReader:
-        found = ask(connection, _COLUMNS, database, name)
+        found = ask(connection, _COLUMNS[_is_mariadb(connection)], database, name)
         if not found:
             raise CaptureError(f"table {database}.{name} is no longer there: exclude it, or type pyromq cdc reset")
         columns = [
@@ -151,6 +165,10 @@ class MariaDbTableReader:
             )
             for row in found
         ]
+
+
+def _is_mariadb(connection: Any) -> bool:
+    return "MariaDB" in connection.get_server_info()
 
 
 def _plain(connection: Any, statement: str) -> list[tuple[Any, ...]]:
@@ -214,7 +232,7 @@ _KINDS = {
     "date": ("int32", "io.debezium.time.Date"), "time": ("int64", "io.debezium.time.MicroTime"),
     "datetime": ("int64", "io.debezium.time.Timestamp"), "timestamp": ("string", "io.debezium.time.ZonedTimestamp"),
     "enum": ("string", "io.debezium.data.Enum"), "set": ("string", "io.debezium.data.EnumSet"),
-    "uuid": ("string", "io.debezium.data.Uuid"),
+    "uuid": ("string", "io.debezium.data.Uuid"), "json": ("string", "io.debezium.data.Json"),
 }  # fmt: skip
 _FORMS = {"float": "CAST({} AS DOUBLE)"}  # else six digits of it
 

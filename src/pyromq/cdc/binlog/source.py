@@ -1,4 +1,4 @@
-"""A MariaDB server as a source: connects as a replica does, and reads from a GTID on.
+"""A MariaDB server as a source: connects as a replica does, and reads from a GTID on. MySQL's builds on it.
 
 Blocking, in a helper thread. PyMySQL does the handshake, TLS and passwords; `log.py` decodes what comes behind it.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import socket
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ... import __version__
 from ..address import ServerAddress
 from ..changes import CaptureError, DatabaseAway, IsWanted, LogLost, Position, ReadBounds, RowChange, Slice
 from ..events import Row
-from .gtids import GtidSet
+from .gtids import GtidSet, TransactionSet
 from .log import BinlogReader
 
 if TYPE_CHECKING:
@@ -28,11 +28,15 @@ SPECIAL_COLUMNS = (
 )
 _COLLATIONS = "information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
 _QUICK_S = 0.003  # for more, once there is something
-_HEARTBEAT_S = 1.0
+HEARTBEAT_S = 1.0
 _RECEIVE = 1 << 18
 _WHOLE_PACKET = 0xFFFFFF
 _AWAY = (1040, 1053, 1927, 2002, 2003, 2006, 2013)  # too many connections, shutting down, not there
 _LOG_LOST = 1236  # of the server, for whatever it has not in its log
+
+
+def server_name(address: ServerAddress) -> str:
+    return f"{'MySQL' if address.kind == 'mysql' else 'MariaDB'} at {address.host}:{address.port}"
 
 
 def connect(address: ServerAddress) -> Connection[Any]:
@@ -48,15 +52,13 @@ def connect(address: ServerAddress) -> Connection[Any]:
         ask(connection, "SET SESSION time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600")
     except pymysql.Error as fault:
         if fault.args and fault.args[0] in _AWAY:
-            raise DatabaseAway(
-                f"MariaDB at {address.host}:{address.port} cannot be reached: {_words(fault)}"
-            ) from fault
+            raise DatabaseAway(f"{server_name(address)} cannot be reached: {_words(fault)}") from fault
         raise CaptureError(
-            f"MariaDB at {address.host}:{address.port} refused user {address.user!r}: {_words(fault)}. Type pyromq cdc "
+            f"{server_name(address)} refused user {address.user!r}: {_words(fault)}. Type pyromq cdc "
             "check to see which rights are needed"
         ) from fault
     except OSError as fault:
-        raise DatabaseAway(f"MariaDB at {address.host}:{address.port} cannot be reached: {fault}") from fault
+        raise DatabaseAway(f"{server_name(address)} cannot be reached: {fault}") from fault
     return connection
 
 
@@ -92,6 +94,10 @@ def charsets(connection: Connection[Any]) -> dict[int, str]:
 class BinlogSource:
     """The log of one server from a position on. After a lost connection the caller makes another source."""
 
+    connector = "mariadb"
+    gtids: Callable[[str], TransactionSet] = GtidSet
+    reader: type[BinlogReader] = BinlogReader
+
     def __init__(
         self,
         address: ServerAddress,
@@ -102,11 +108,11 @@ class BinlogSource:
         until: Position | None = None,
     ) -> None:
         self._address = address
-        self._until = None if until is None else GtidSet(until.done)
+        self._until = None if until is None else self.gtids(until.done)
         self._connection = connect(address)
-        describe: Row = {"version": __version__, "connector": "mariadb", "name": name, "snapshot": "false"}
-        self._reader = BinlogReader(
-            GtidSet(start.done), start, is_wanted, charsets(self._connection), self._special, describe
+        describe: Row = {"version": __version__, "connector": self.connector, "name": name, "snapshot": "false"}
+        self._reader = self.reader(
+            self.gtids(start.done), start, is_wanted, charsets(self._connection), self._special, describe
         )
         self._buffer = bytearray()
         self._asking: Connection[Any] | None = None
@@ -116,7 +122,7 @@ class BinlogSource:
 
     def _dump(self, start: Position, server_id: int) -> None:
         for statement in (
-            f"SET @master_heartbeat_period = {round(_HEARTBEAT_S * 1e9)}",
+            f"SET @master_heartbeat_period = {round(HEARTBEAT_S * 1e9)}",
             "SET @master_binlog_checksum = 'CRC32'",
             "SET @mariadb_slave_capability = 4",
             f"SET @slave_connect_state = '{start.done}'",
@@ -171,7 +177,7 @@ class BinlogSource:
         if kind == 0xFF:
             raise self._refused(whole)
         if kind == 0xFE:
-            raise DatabaseAway(f"MariaDB at {self._address.host}:{self._address.port} ended the stream of its binlog")
+            raise DatabaseAway(f"{server_name(self._address)} ended the stream of its binlog")
         event, checksum = whole[1:-4], whole[-4:]
         if zlib.crc32(event) != int.from_bytes(checksum, "little"):
             raise CaptureError(
@@ -188,9 +194,9 @@ class BinlogSource:
             except TimeoutError:
                 return None
             except (OSError, ValueError) as fault:
-                raise DatabaseAway(f"the connection to MariaDB at {self._address.host} broke: {fault}") from fault
+                raise DatabaseAway(f"the connection to {server_name(self._address)} broke: {fault}") from fault
             if not received:
-                raise DatabaseAway(f"MariaDB at {self._address.host}:{self._address.port} closed the connection")
+                raise DatabaseAway(f"{server_name(self._address)} closed the connection")
             buffer += received
         end = 4 + int.from_bytes(buffer[:3], "little")
         packet = bytes(buffer[4:end])
@@ -200,11 +206,12 @@ class BinlogSource:
     def _refused(self, packet: bytes) -> CaptureError:
         number, text = int.from_bytes(packet[1:3], "little"), packet[9:].decode("utf-8", "replace")
         if number == _LOG_LOST:
+            done = self._reader.position.done or "at the start"
             return LogLost(
-                f"MariaDB no longer has the binlog behind our position {self._reader.position.done or 'at the start'} "
-                f"({text}). Type pyromq cdc reset, then pyromq cdc run: it reads all rows again"
+                f"{server_name(self._address)} no longer has the binlog behind our position {done} ({text}). "
+                "Type pyromq cdc reset, then pyromq cdc run: it reads all rows again"
             )
-        return CaptureError(f"MariaDB refused to stream its binlog: {text} ({number})")
+        return CaptureError(f"{server_name(self._address)} refused to stream its binlog: {text} ({number})")
 
     def _special(self, database: str, table: str) -> dict[str, str]:
         """Return which columns are UUID or INET6: the log has them as BINARY(16)."""

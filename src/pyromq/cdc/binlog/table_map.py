@@ -6,7 +6,7 @@ schemas, and rows are always read by the columns that they were written with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import repeat
@@ -48,6 +48,7 @@ class ColumnType(IntEnum):
 _T = ColumnType
 NUMERIC = {_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.NEWDECIMAL, _T.FLOAT, _T.DOUBLE, _T.YEAR}
 CHARACTER = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BLOB, _T.GEOMETRY}  # what MariaDB lists a collation of
+MYSQL_CHARACTER = CHARACTER - {_T.GEOMETRY}
 _TWO_BYTES = {_T.STRING, _T.VAR_STRING, _T.VARCHAR, _T.BIT, _T.NEWDECIMAL}
 _ONE_BYTE = {
     _T.BLOB, _T.DOUBLE, _T.FLOAT, _T.GEOMETRY, _T.JSON, _T.TIMESTAMP2, _T.DATETIME2, _T.TIME2,
@@ -92,15 +93,18 @@ def table_name(body: bytes) -> str:
     return f"{_name(cursor)}.{_name(cursor)}"
 
 
-def read_table_map(body: bytes, special: Mapping[str, str]) -> TableMap:
-    """Return what the event says. `special`: types that it does not tell. CaptureError for a type that is not known."""
+def read_table_map(body: bytes, special: Mapping[str, str], character: Set[ColumnType] = CHARACTER) -> TableMap:
+    """Return what the event says. CaptureError for a type that is not known.
+
+    `special`: types that it does not tell; `character`: types that have a collation in it.
+    """
     cursor = Cursor(body, at=8)
     database, name = _name(cursor), _name(cursor)
     codes = cursor.take(cursor.packed())
     details = Cursor(cursor.text())
     kinds = [_kind(code, details, f"{database}.{name}", place) for place, code in enumerate(codes, 1)]
     cursor.take((len(codes) + 7) // 8)  # which columns may be NULL: rows say which are
-    return TableMap(database, name, tuple(_columns(kinds, dict(_fields(cursor)), special)))
+    return TableMap(database, name, tuple(_columns(kinds, dict(_fields(cursor)), special, character)))
 
 
 def _name(cursor: Cursor) -> str:
@@ -143,7 +147,10 @@ _KEY, _KEY_WITH_PREFIX, _CHOICE_DEFAULT_CHARSET, _CHOICE_CHARSET = 8, 9, 10, 11
 
 
 def _columns(
-    kinds: Sequence[tuple[ColumnType, int]], given: Mapping[int, bytes], special: Mapping[str, str]
+    kinds: Sequence[tuple[ColumnType, int]],
+    given: Mapping[int, bytes],
+    special: Mapping[str, str],
+    character: Set[ColumnType],
 ) -> Iterator[LoggedColumn]:
     names = [each.decode("utf-8") for each in _texts(given.get(_NAMES, b""))] or [""] * len(kinds)
     keys = set(_numbers(given.get(_KEY, b""))) | set(_numbers(given.get(_KEY_WITH_PREFIX, b""))[::2])
@@ -156,7 +163,7 @@ def _columns(
         collation = BINARY
         choices: tuple[bytes, ...] = ()
         name = names[place]
-        if kind in CHARACTER:
+        if kind in character:
             collation = next(texts)
         elif kind in (_T.ENUM, _T.SET):
             collation = next(chosen)

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from uuid import UUID
 
 from ..changes import CaptureError, Column
+from .json_values import json_text
 from .table_map import BINARY, ColumnType, LoggedColumn
 from .times import Read, datetime_reader, read_date, read_year, time_reader, timestamp_reader
 
@@ -63,6 +64,8 @@ def reader_of(column: LoggedColumn, charset: str, table: str) -> tuple[Read, Col
         return _bits(bits), _column(column, f"bit({bits})", *(("boolean",) if bits == 1 else ("bytes", _BITS)))
     if kind in (_T.ENUM, _T.SET):
         return _chosen(column, _decoder(charset, table, column.name))
+    if kind is _T.JSON:
+        return _json_reader(detail), _column(column, "json", "string", "io.debezium.data.Json")
     return _text_or_bytes(column, charset, table)
 
 
@@ -246,6 +249,15 @@ def _bytes_reader(prefix: int, column: LoggedColumn) -> Read:
         start = at + prefix
         end = start + int.from_bytes(data[at:start], "little")
         return b64encode(data[start:end].ljust(width, b"\0")).decode(), end
+
+    return read
+
+
+def _json_reader(prefix: int) -> Read:
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        start = at + prefix
+        end = start + int.from_bytes(data[at:start], "little")
+        return json_text(data[start:end]), end
 
     return read
 
