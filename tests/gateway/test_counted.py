@@ -153,9 +153,9 @@ async def test_the_sdk_behind_a_gateway_waits_as_it_is_told(
 ) -> None:
     refused: list[str] = []
 
-    def noted(use: QuotaUse, *given: Any) -> BeyondQuota:
+    def noted(use: QuotaUse, *given: Any, **more: Any) -> BeyondQuota:
         refused.append(str(use.owner))
-        return beyond(use, *given)
+        return beyond(use, *given, **more)
 
     monkeypatch.setattr(gate, "beyond", noted)
     async with gateway_before(*cluster.name_servers, **GATE) as gateway:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import re
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ import msgspec
 import pytest
 
 from pyromq.ambient import SystemClock
-from pyromq.broker.quotas import held
+from pyromq.broker.quotas import gate, held
 from pyromq.broker.quotas.limits import Limit, QuotaKind, parse
+from pyromq.broker.quotas.refusal import BeyondQuota, beyond
 from pyromq.errors import ConfigError
 from pyromq.kernel.state import Bucket
 from pyromq.model.codes import ResponseCode
@@ -397,3 +400,29 @@ async def test_a_refusal_is_held_back_for_a_moment(tmp_path: Path, monkeypatch: 
         assert not refused.done()
         await clock.advance(seconds=6)
         assert wait_ms(await refused) > 0
+
+
+@pytest.mark.parametrize("held_s", [0.0, 0.01])
+async def test_a_refusal_by_a_handler_leaves_no_garbage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_s: float
+) -> None:
+    """Circles of exceptions and frames would wait for a search that stops the broker for tens of milliseconds."""
+    monkeypatch.setattr(held, "HELD_S", held_s)
+    made: list[weakref.ref[BeyondQuota]] = []
+
+    def noted(*given: Any, **more: Any) -> BeyondQuota:
+        refusal = beyond(*given, **more)
+        made.append(weakref.ref(refusal))
+        return refusal
+
+    monkeypatch.setattr(gate, "beyond", noted)
+    async with running_broker(tmp_path) as broker:
+        await put(broker, "topic", "T", readMessages=0)
+        gc.disable()
+        try:
+            query: dict[str, Any] = {"topic": "T", "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1}
+            answer = await broker.call(RequestCode.QUERY_MESSAGE, **query)
+            assert answer.code == BUSY
+            assert [one() for one in made] == [None]
+        finally:
+            gc.enable()

@@ -86,10 +86,16 @@ class QuotaGate:
             return self._refuse_later(refusal)
         return None
 
-    async def _refuse_later(self, refusal: BeyondQuota) -> Reply | None:
-        """Refuse after a moment: a client that tries again at once, as Java's do, cannot flood us with that."""
+    def _refuse_later(self, refusal: BeyondQuota) -> Awaitable[Reply]:
+        """Refuse after a moment: a client that tries again at once, as Java's do, cannot flood us with that.
+
+        What waits is the answer: an exception that is kept, and raised again, is in a circle with its frames, and
+        thousands of those make Python's search for garbage stop the broker."""
+        return self._answer_later(Reply(refusal.code, remark=str(refusal), fields=refusal.fields))
+
+    async def _answer_later(self, reply: Reply) -> Reply:
         await self._clock.sleep(holding.HELD_S)
-        raise refusal
+        return reply
 
     # --- sends --------------------------------------------------------------------------------------------------------
 
@@ -257,9 +263,7 @@ class QuotaGate:
             for limit in amounts:
                 bucket = use.buckets.get(limit)
                 if bucket is not None and (wait_s := bucket.wait_s(now)) > 0:
-                    refusal = beyond(use, limit, f"{bucket.used(now):.0f}", wait_s)
-                    refusal.holds = True
-                    raise refusal
+                    raise beyond(use, limit, f"{bucket.used(now):.0f}", wait_s, holds=True)
 
     def check_connections(self, uses: list[QuotaUse], scope: RequestScope) -> None:
         """Refuse a connection that is one too many; note that the others were heard of."""

@@ -16,9 +16,11 @@ class BeyondQuota(RequestRefused):
     holds = False
 
 
-def beyond(use: QuotaUse, limit: Limit, used: str, wait_s: float) -> BeyondQuota:
+def beyond(use: QuotaUse, limit: Limit, used: str, wait_s: float, *, holds: bool = False) -> BeyondQuota:
     """Return the refusal of what is beyond a quota."""
-    return said(use, limit, used, None if math.isinf(wait_s) else str(max(1, math.ceil(wait_s * 1000))))
+    refusal = said(use, limit, used, None if math.isinf(wait_s) else str(max(1, math.ceil(wait_s * 1000))))
+    refusal.holds = holds
+    return refusal
 
 
 def said(use: QuotaUse, limit: Limit, used: str, wait_ms: str | None) -> BeyondQuota:
