@@ -85,8 +85,7 @@ async def test_a_step_that_fails_stops_the_name_server_and_fails_the_demo(
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(demo_module, "STEPS", [start, fail])
     with pytest.raises(PyroError, match="this step failed"):
-        await demo_module.run_steps()
+        await demo_module.run_steps([start, fail])
     assert len(started) == 1
     assert os.listdir(tmp_path) == []

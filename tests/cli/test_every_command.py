@@ -93,7 +93,7 @@ ELSEWHERE = {
     "cluster switch": "test_replicas.py",
     "cluster forget": "../elected/test_operators.py",
     "run": "../app",
-    "demo": "test_demo.py",
+    "demo cdc": "test_demo_cdc.py",
     "spark shell": "test_spark.py",
     "completion": "test_tree.py",
     "msg recheck": "test_recheck.py",
