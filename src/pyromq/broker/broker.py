@@ -26,7 +26,7 @@ from ..store.log.thread_flusher import ThreadFlusher
 from ..store.recovery.claim import claim_store, refuse_elected
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
-from ..transport.address import format_address, parse_address
+from ..transport.address import format_address, ip_of, parse_address
 from ..transport.certificates.self_signed import with_certificate
 from ..transport.client import Connect, RemotingClient
 from ..transport.dispatch import Handler
@@ -124,6 +124,7 @@ class Broker:
                 loops=Loops(clock, log),
                 budget=budget or Budget(),
                 port=parse_address(bound.main.address)[1],
+                ip=await ip_of(config.advertised_host, "bindAddress" if config.broker_ip1 is None else "brokerIP1"),
                 elected=elected,
                 tables_in_log=tables_in_log,
                 audit=audit,

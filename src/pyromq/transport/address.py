@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
+import socket
 from typing import Any
 
 from ..errors import ConfigError
@@ -69,6 +71,24 @@ def warn_of_strangers(log: EventLog, host: str, port: int, danger: str, cure: st
     if not is_loopback(host):
         address = format_address(host.strip("[]"), port) if port else f"{host}, any free port"
         log.warning("open to strangers", address=address, danger=danger, cure=cure)
+
+
+async def ip_of(host: str, setting: str) -> str:
+    """Return the number of a host; a name is looked up, for IPv4 first. ConfigError if nobody knows the name.
+
+    `setting`: where the host was named."""
+    try:
+        return str(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as fault:
+        raise ConfigError(
+            f"{setting} = {host}: nobody knows a number of this name ({fault}). Set it to an address, or to a name "
+            "that this machine can look up"
+        ) from None
+    return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 
 
 def host_of(address: str) -> str:

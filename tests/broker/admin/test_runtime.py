@@ -6,14 +6,17 @@ import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyromq.errors import ConfigError
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mqadmin" / "brokerStatus.txt"
+OPEN: dict[str, Any] = {"bind_address": "0.0.0.0", "allow_unauthenticated": True}
 OF_ITS_STATE = re.compile(r"scheduleMessageOffset_|commitLogDiskRatio_")  # levels used there, and its own folder
 
 
@@ -65,3 +68,17 @@ async def test_the_settings_name_the_address_that_clients_are_told(broker: Runni
     shown = bytes((await broker.call(RequestCode.GET_BROKER_CONFIG)).body).decode()
     assert re.search(r"^brokerIP1=127\.0\.0\.1$", shown, re.MULTILINE)
     assert f"listenPort={broker.address.rpartition(':')[2]}\n" in shown
+
+
+async def test_clients_are_told_a_name_and_records_have_its_number(tmp_path: Path) -> None:
+    """As in containers, whose addresses change and whose names stay."""
+    async with running_broker(tmp_path, **OPEN, broker_ip1="localhost") as broker:
+        assert broker.address.startswith("localhost:")
+        sent = await broker.send(body=b"x")
+        assert sent.fields["msgId"].startswith("7F000001")
+
+
+async def test_a_name_that_nobody_knows_ends_the_start_with_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"brokerIP1 = no-such-host\.invalid: nobody knows a number"):
+        async with running_broker(tmp_path, **OPEN, broker_ip1="no-such-host.invalid"):
+            pass

@@ -43,6 +43,7 @@ class Environment:
     loops: Loops
     budget: Budget
     port: int  # of the main listener
+    ip: str  # of the host that clients are told, which may be a name
     tables_in_log: bool = False  # the log carries the tables: this broker is a member of an elected set
     recorder: TableRecorder | None = None  # of the tables, if it leads
     elected: ElectedRole | None = None  # None: this broker belongs to no elected set
@@ -57,7 +58,7 @@ class Environment:
     @property
     def store_host(self) -> bytes:
         """Return the store address as it stands in records."""
-        return pack_host(self.config.advertised_host, self.port)
+        return pack_host(self.ip, self.port)
 
     @property
     def transport(self) -> TransportSettings:

@@ -93,7 +93,7 @@ class SendParts:
         self.intake = Intake(store, clock, config.answers_wait, append_gate, parks.all(), listeners, copies.status)
         self.access = LogAccess(store, self.intake, clock, store_host, counters.put, base.knows_what_left)
         self.duplicates = _duplicate_window(environment, store)
-        ids = UniqueIds(config.advertised_host, os.getpid(), environment.rng.getrandbits(32), clock.now_ms)
+        ids = UniqueIds(environment.ip, os.getpid(), environment.rng.getrandbits(32), clock.now_ms)
         stamp = Stamp(config.broker_cluster_name, config.region_id, ids.next)
         randrange = environment.rng.randrange
         checks = SendChecks(base.topics, base.groups, clock.now_ms, base.clients.is_locked, randrange, auto_created)
