@@ -13,6 +13,9 @@ _HEADS = (
 )
 _ALIKE = {
     "offline": "pull",
+    "offline-json": "pull",
+    "pull-json": "pull",
+    "stream-json": "stream",
     "offline-pruned": "pull-pruned",
     "java": "pull",
     "rows": "pull",

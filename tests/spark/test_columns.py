@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -141,6 +142,27 @@ def test_property_strings_are_cut_as_the_plain_decoder_cuts_them(raw: list[bytes
     plain = [decode_properties(each) for each in raw]
     assert [dict(row) for row in table.as_map().to_pylist()] == plain
     assert table.column("KEYS").to_pylist() == [each.get("KEYS") for each in plain]
+
+
+@given(st.lists(ORDINARY | ODD, min_size=1, max_size=8))
+def test_properties_are_json_or_bytes_where_the_schema_says_so(raw: list[bytes]) -> None:
+    stored = b"".join(encode_record(Record(topic="T", queue_id=1, body=b"x", properties=each)) for each in raw)
+    plain = [dict(each.properties) for each in decode_messages(stored)]
+
+    def read(kind: pa.DataType) -> list[Any]:
+        schema = pa.schema({"properties": kind})
+        found = decode_batches(Records(stored, record_starts(stored)), schema, "b", BadRecords(FAILFAST, "b"))
+        return [row for batch in found for row in batch.column("properties").to_pylist()]
+
+    def check() -> None:
+        assert [json.loads(row) for row in read(pa.string())] == plain
+        assert read(pa.binary()) == raw
+        one_by_one = messages_to_batch(decode_messages(stored), pa.schema({"properties": pa.string()}), "b")
+        assert [json.loads(row) for row in one_by_one.column(0).to_pylist()] == plain
+
+    check()
+    with without_kernel():
+        check()
 
 
 def test_more_names_than_bits_and_a_name_twice() -> None:

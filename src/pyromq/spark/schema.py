@@ -77,7 +77,7 @@ def arrow_of(schema: StructType) -> pa.Schema:
     found = to_arrow_schema(schema, timezone="UTC")
     for field, asked in zip(found, schema, strict=True):
         own, name, _ = COLUMNS[field.name]
-        if field.type == own:
+        if field.type == own or (own == MAP and field.type in (pa.string(), pa.binary())):
             continue  # and Arrow's functions need not be loaded for it, where a process only plans
         try:
             pa.nulls(0, own).cast(field.type)

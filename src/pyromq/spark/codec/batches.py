@@ -18,6 +18,7 @@ from ...protocol.messages import UnreadableMessage, read_record
 from ..schema import COLUMNS, as_type, timestamps
 from .bad_records import BadRecords
 from .columns import decode_records, runs, unpacked_body
+from .property_json import in_form
 from .records import Records
 
 PLAIN_BYTES = 64 << 20  # of one batch, once its bodies are decompressed; one more body may come on top
@@ -120,6 +121,8 @@ def messages_to_batch(messages: Sequence[StoredMessage], schema: pa.Schema, brok
     for field in schema:
         kind, _, value = COLUMNS[field.name]
         values = [broker_name if field.name == "brokerName" else value(each) for each in messages]
+        if field.name == "properties":
+            kind, values = field.type, [in_form(each.properties, field.type) for each in messages]
         array = timestamps(np.array(values, np.int64)) if pa.types.is_timestamp(kind) else pa.array(values, kind)
         arrays.append(as_type(array, field, lambda row: _place(messages[row])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

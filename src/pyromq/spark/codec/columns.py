@@ -22,6 +22,7 @@ from ...model.ids import HOST_V4_BYTES, HOST_V6_BYTES, host_text
 from ...model.message import Property, SysFlag
 from ...protocol.compression import compression_of, decompress
 from ..schema import COLUMNS, MAP, as_type, check_columns, timestamps
+from .property_json import as_json
 from .property_table import PropertyTable, parse_properties
 from .records import BORN_HOST, BORN_TIME, FLAG, PHYSICAL_OFFSET, QUEUE_ID, QUEUE_OFFSET, Records
 from .vectors import Positions, fixed_text, gather_bytes, hex_digits, replaced, spans
@@ -37,7 +38,12 @@ def decode_records(
     """
     check_columns(schema.names)
     columns = _Columns(records, broker_name, plain)
-    ready = native_columns(records, schema.names)
+    is_raw = "properties" in schema.names and pa.types.is_binary(schema.field("properties").type)
+    ready = native_columns(records, [name for name in schema.names if name != "properties" or not is_raw])
+    if is_raw:
+        ready["properties"] = columns.raw_properties
+    elif "properties" in schema.names and pa.types.is_string(schema.field("properties").type):
+        ready["properties"] = as_json(ready["properties"] if "properties" in ready else columns.properties.as_map())
     if "body" in ready:
         ready["body"] = columns.unpacked(ready["body"])
     arrays = [
@@ -70,9 +76,13 @@ class _Columns:
     plain: Sequence[bytes | None] | None
 
     @cached_property
-    def properties(self) -> PropertyTable:
+    def raw_properties(self) -> pa.Array:
         records = self.records
-        return parse_properties(spans(records.buffer, records.properties_at, records.end, pa.binary()))
+        return spans(records.buffer, records.properties_at, records.end, pa.binary())
+
+    @cached_property
+    def properties(self) -> PropertyTable:
+        return parse_properties(self.raw_properties)
 
     def place(self, row: int) -> str:
         at = self.records.at[row : row + 1]
