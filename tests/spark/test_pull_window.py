@@ -48,6 +48,9 @@ class SmallBroker:
         self.most_under_way = max(self.most_under_way, len(self._waiting))
         return len(self.asked)
 
+    def send_together(self, commands: list[Command]) -> list[int]:
+        return [self.send(command) for command in commands]
+
     def receive(self, buffer: ReceiveBuffer | None = None) -> Command:
         number, begin, most = self._waiting.pop(self._rng.randrange(len(self._waiting)))
         if self._rng.random() < self._fault:
@@ -106,29 +109,30 @@ def test_gaps_short_answers_and_lost_connections_leave_nothing_out(seed: int, fa
 def test_large_answers_are_asked_for_one_at_a_time() -> None:
     window = PullWindow(0, 100, batch=10)
     for number in range(8):
-        pull = window.next_pull()
-        assert pull is not None
-        window.sent(number, pull)
-        assert window.next_pull() is None
+        (pull,) = window.next_pulls()
+        window.sent([number], [pull])
+        assert window.next_pulls() == []
         window.answered(pull.end, 1 << 20)
 
 
+def ask(window: PullWindow, number: int) -> int:
+    pulls = window.next_pulls()
+    window.sent(range(number + 1, number + 1 + len(pulls)), pulls)
+    return number + len(pulls)
+
+
 def test_what_is_stale_counts_until_it_came() -> None:
-    window = PullWindow(0, 1_000, batch=100)
-    number = 0
+    window, number = PullWindow(0, 1_000, batch=100), 0
     while window.depth < 8:
-        while (pull := window.next_pull()) is not None:
-            window.sent(number := number + 1, pull)
-        assert window.awaited is not None
+        number = ask(window, number)
         window.answered(window.offset + 10, 100)
-    begun = window.offset
-    while (pull := window.next_pull()) is not None:
-        window.sent(number := number + 1, pull)
-    stale = range(number - 6, number + 1)
+    number = ask(window, number)
+    awaited, begun = window.awaited, window.offset
+    assert awaited is not None
     window.answered(begun + 3, 100)  # fewer than expected
     assert (window.depth, window.awaited) == (1, None)
-    pull = window.next_pull()
-    assert pull == (begun + 3, 100)
-    window.sent(number + 1, pull)
-    assert not any(window.is_wanted_later(each) for each in stale)
+    assert window.next_pulls() == [(begun + 3, 100)]
+    ask(window, number)
+    assert awaited < number
+    assert not any(window.is_wanted_later(each) for each in range(awaited + 1, number + 1))
     assert window.awaited == number + 1

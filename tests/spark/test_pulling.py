@@ -60,6 +60,9 @@ class Scripted:
         self._unanswered.append(len(self.asked))
         return len(self.asked)
 
+    def send_together(self, commands: list[Command]) -> list[int]:
+        return [self.send(command) for command in commands]
+
     def receive(self, landing: ReceiveBuffer | None = None) -> Command:
         reply = self._script.pop(0)
         if isinstance(reply, Exception):

@@ -11,6 +11,7 @@ import atexit
 import socket
 import ssl
 import struct
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -79,20 +80,32 @@ class BlockingConnection:
 
     def send(self, command: Command, body: bytes | memoryview = b"") -> int:
         """Return the number by which its answer is known."""
+        self._write(self._head(command, body), body)
+        self.outstanding += 1
+        return command.opaque
+
+    def send_together(self, commands: Sequence[Command]) -> list[int]:
+        """Send requests without bodies at once, and return the numbers by which their answers are known."""
+        self._write(b"".join([self._head(command) for command in commands]))
+        self.outstanding += len(commands)
+        return [command.opaque for command in commands]
+
+    def _head(self, command: Command, body: bytes | memoryview = b"") -> bytes:
         command.opaque = next(self._opaque)
         if self._signer is not None:
             command.body = body  # signed with the fields
             self._signer.sign(command)
+        return encode_frame_head(command, len(body))
+
+    def _write(self, head: bytes, body: bytes | memoryview = b"") -> None:
         try:
-            self._socket.sendall(encode_frame_head(command, len(body)))
+            self._socket.sendall(head)
             if body:
                 self._socket.sendall(body)
         except TimeoutError:
             raise CallTimedOut(f"{self.address} took no request within {self._timeout_s:g} s") from None
         except OSError as fault:
             raise ConnectionLost(f"the connection to {self.address} ended: {fault}") from None
-        self.outstanding += 1
-        return command.opaque
 
     def receive(self, buffer: ReceiveBuffer | None = None) -> Command:
         """Return the next answer, to whichever request. Its body is at the end of `buffer`, or in memory of its own."""

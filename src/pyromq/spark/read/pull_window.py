@@ -8,6 +8,7 @@ those behind it are stale, and are asked for again from the right place: nothing
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,17 +37,25 @@ class PullWindow:
     _asked: deque[tuple[int, PullSpan]] = field(default_factory=deque)
     _stale: set[int] = field(default_factory=set)
 
-    def next_pull(self) -> PullSpan | None:
-        """Return what to ask for now; None while enough is under way. `sent` follows."""
-        if len(self._asked) + len(self._stale) >= self.depth and self._asked:
-            return None
-        begin = self._asked[-1][1].end if self._asked else self.offset
-        most = min(self.batch if self.depth == 1 else self._step, self.end - begin)
-        return PullSpan(begin, most) if most > 0 else None
+    def next_pulls(self) -> list[PullSpan]:
+        """Return what to ask for now: nothing while half of what may be under way is. `sent` follows.
 
-    def sent(self, number: int, pull: PullSpan) -> None:
-        """Note the number by which the answer to a request is known."""
-        self._asked.append((number, pull))
+        So several requests leave together, which costs both sides less than one by one.
+        """
+        under_way = len(self._asked) + len(self._stale)
+        if self._asked and under_way > self.depth // 2:
+            return []
+        pulls: list[PullSpan] = []
+        begin = self._asked[-1][1].end if self._asked else self.offset
+        while begin < self.end and (not pulls or under_way + len(pulls) < self.depth):
+            most = min(self.batch if self.depth == 1 else self._step, self.end - begin)
+            pulls.append(PullSpan(begin, most))
+            begin += most
+        return pulls
+
+    def sent(self, numbers: Iterable[int], pulls: Iterable[PullSpan]) -> None:
+        """Note the numbers by which the answers to these requests are known."""
+        self._asked.extend(zip(numbers, pulls, strict=True))
 
     @property
     def awaited(self) -> int | None:

@@ -96,8 +96,8 @@ class QueuePull:
     # --- one pull -------------------------------------------------------------------------------------------------
 
     def _ask(self, connection: BlockingConnection, window: PullWindow) -> None:
-        while (pull := window.next_pull()) is not None:
-            window.sent(connection.send(self._request(pull)), pull)
+        if pulls := window.next_pulls():
+            window.sent(connection.send_together([self._request(pull) for pull in pulls]), pulls)
 
     def _receive(self, connection: BlockingConnection, window: PullWindow, buffer: ReceiveBuffer | None) -> Command:
         """Return the answer whose turn it is. Those that come before their turn are kept aside, stale ones dropped."""
