@@ -45,13 +45,13 @@ FIELDS = (
     "topic string, queueId int, queueOffset bigint, storeTimestamp timestamp, msgId string, keys string, tags string, "
     "body binary, properties map<string,string>"
 )
-JSON_FIELDS = FIELDS.replace("properties map<string,string>", "properties string")
+BINARY_FIELDS = FIELDS.replace("properties map<string,string>", "properties binary")
 PRUNED = "queueId int, queueOffset bigint"
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 240.0  # of one row, with its warming up
 NAMES = (
-    *("rows", "offline", "offline-json", "offline-pruned", "pull", "pull-json", "pull-pruned"),
-    *("stream", "stream-json", "stream-pruned", "write", "generate", "java"),
+    *("rows", "offline", "offline-binary", "offline-pruned", "pull", "pull-binary", "pull-pruned"),
+    *("stream", "stream-binary", "stream-pruned", "write", "generate", "java"),
 )
 
 
@@ -145,13 +145,13 @@ def runs(spark: SparkSession, servers: Servers, folder: str, topic: str, rows: i
     return {
         "rows": load(FIELDS, "rocketmq-rows", **to),
         "offline": load(FIELDS, **files),
-        "offline-json": load(JSON_FIELDS, **files),
+        "offline-binary": load(BINARY_FIELDS, **files),
         "offline-pruned": load(PRUNED, **files),
         "pull": load(FIELDS, **to),
-        "pull-json": load(JSON_FIELDS, **to),
+        "pull-binary": load(BINARY_FIELDS, **to),
         "pull-pruned": load(PRUNED, **to),
         "stream": stream,
-        "stream-json": lambda: stream(JSON_FIELDS),
+        "stream-binary": lambda: stream(BINARY_FIELDS),
         "stream-pruned": lambda: stream(PRUNED),
         "write": write,
         "generate": drained(made_rows(spark, rows, size)),

@@ -13,9 +13,9 @@ _HEADS = (
 )
 _ALIKE = {
     "offline": "pull",
-    "offline-json": "pull",
-    "pull-json": "pull",
-    "stream-json": "stream",
+    "offline-binary": "pull",
+    "pull-binary": "pull",
+    "stream-binary": "stream",
     "offline-pruned": "pull-pruned",
     "java": "pull",
     "rows": "pull",

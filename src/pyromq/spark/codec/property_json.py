@@ -6,19 +6,23 @@ Both are one value a row for Spark, which takes a map out of Arrow pair by pair.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...protocol.properties import rejoin_properties
 
-_ESCAPED = r'["\\\x00-\x1f]'  # characters that stand otherwise in JSON
-
 
 def as_json(maps: pa.MapArray) -> pa.Array:
     """Return each row's map as an object of JSON, in the order of its pairs."""
-    pairs = pc.binary_join_element_wise(_by_dictionary(maps.keys), _quoted(maps.items), ":")
+    if _is_plain(maps.items):
+        heads = _by_dictionary(maps.keys, lambda name: f'{_written(name)}:"')
+        pairs = pc.binary_join_element_wise(heads, maps.items, '"', "")
+    else:
+        names, values = (_by_dictionary(each, _written) for each in (maps.keys, maps.items))
+        pairs = pc.binary_join_element_wise(names, values, ":")
     rows = pc.binary_join(pa.ListArray.from_arrays(maps.offsets, pairs), ",")
     return pc.binary_join_element_wise("{", rows, "}", "")
 
@@ -32,14 +36,20 @@ def in_form(properties: Mapping[str, str], kind: pa.DataType) -> object:
     return list(properties.items())
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
-    if pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
-        return _by_dictionary(texts)
-    return pc.binary_join_element_wise('"', texts, '"', "")
+def _is_plain(texts: pa.Array) -> bool:
+    """Return whether nothing in the texts has to be escaped."""
+    _, _, data = texts.buffers()
+    if data is None:
+        return True
+    octets = np.frombuffer(data, np.uint8)
+    return not ((octets < 32) | (octets == ord('"')) | (octets == ord("\\"))).any()
 
 
-def _by_dictionary(texts: pa.Array) -> pa.Array:
-    """Return the texts in quotes. Names are few, so each is written once; so is a value where one has to be escaped."""
+def _written(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _by_dictionary(texts: pa.Array, write: Callable[[str], str]) -> pa.Array:
+    """Return what is written for each text. Names are few, so each is written once."""
     known = texts.dictionary_encode()
-    written = [json.dumps(each, ensure_ascii=False) for each in known.dictionary.to_pylist()]
-    return pa.array(written, pa.string()).take(known.indices)
+    return pa.array([write(each) for each in known.dictionary.to_pylist()], pa.string()).take(known.indices)
