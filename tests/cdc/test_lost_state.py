@@ -68,6 +68,9 @@ async def test_a_capture_elsewhere_takes_over_and_the_older_one_says_so(mariadb:
             mariadb.run(f"INSERT INTO shop.t VALUES ({number})")
         older.wait_for("another capture of this source has taken over")
         assert older.process.wait(60) != 0
+        world.more = ("-c", str(tmp_path / "71.toml"))
+        again = world.command("run")  # with the older state
+        assert (again.returncode, "was captured since then with another stateDir" in again.stderr) == (78, True)
         mariadb.run("INSERT INTO shop.t VALUES (99)")
         events = await world.settled("cdc-shop-t", lambda found: any(each.key == {"id": 99} for each in found))
         assert {each.key["id"] for each in events if each.key} == {*range(1, 10), 99}

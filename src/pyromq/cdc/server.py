@@ -75,8 +75,7 @@ async def run(
             exporting.begin()
             try:
                 await say_promise(target, config.rules)
-                if not state.epoch:
-                    await begin_behind(target, state, config.rules)
+                await begin_behind(target, state, config.rules)
                 ready(config.name)
                 await capture.run()
             finally:
