@@ -87,7 +87,8 @@ def rules(number: int) -> list[dict[str, Any]]:
     resources = [f"Topic:orders-{number}-{each}" for each in range(ENTRIES)]
     if f"user-{number}" == SHOP:
         resources = ["Topic:Bench", "Topic:Fill", "Topic:Warm", "Group:*", *resources[4:]]
-    entries = [{"resource": one, "actions": ["Pub", "Sub"], "decision": "Allow"} for one in resources]
+    actions = ["Pub", "Sub", "Get"]  # Get: pulls begin with a look where queues begin and end
+    entries = [{"resource": one, "actions": actions, "decision": "Allow"} for one in resources]
     return [{"policyType": "Custom", "entries": entries}]
 
 

@@ -1,8 +1,10 @@
 """CPU of a received buffer of plain sends or pulls, inside one process: no socket, no load generator, files on tmpfs.
 
-    [PYROMQ_KERNEL=python] python bench/feed.py [--of sends|batches|pulls] [--folder /dev/shm] [--seconds 2] [--profile]
+    [PYROMQ_KERNEL=python] python bench/feed.py [--of sends|batches|pulls] [--signed] [--folder /dev/shm]
+        [--seconds 2] [--profile]
 
 A batch has 32 messages of 128 bytes, each with its own key; a pull asks for 32, from files that are not on tmpfs.
+`--signed`: authentication and authorisation are on, and each request is signed by the same user; `feed` alone.
 
 `feed` is the call of `kernel/seam.py` alone; `receive` is what transport does with the bytes besides: the protocol's
 buffer, the inbox, the answer handed to a stream that drops it. Thread CPU time, least and median of many rounds: the
@@ -25,6 +27,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyromq.access.signatures import Signer
+from pyromq.access.users import User, UserType
 from pyromq.ambient import SystemClock
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
@@ -43,6 +47,12 @@ ROUND = 256  # requests between two looks at the clock, at least
 QUEUES = 4
 BATCH = 32
 PULLED = 20_000  # messages of each queue that there are to pull
+USER, SECRET = "user-500", "a secret of the bench"
+SECURED: dict[str, Any] = {
+    "authentication_enabled": True,
+    "authorization_enabled": True,
+    "init_authentication_user": f'{{"username":"boss","password":"{SECRET}"}}',
+}
 
 
 def frame(number: int, size: int = 128) -> bytes:
@@ -104,6 +114,12 @@ KINDS = {"sends": Kind(frame, (1, 16, 256), 1), "batches": Kind(batch, (1, 4, 16
 KINDS["pulls"] = Kind(pull, (1, 4), BATCH)
 
 
+def signed(request: bytes) -> bytes:
+    (command,), _, _ = decode_frames(request)
+    Signer(USER, SECRET).sign(command)
+    return encode_frame(command)
+
+
 class Sink(asyncio.Transport):
     """Takes answers and forgets them."""
 
@@ -160,12 +176,17 @@ class Served(NamedTuple):
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Served]:
-    config = BrokerConfig(store_path_root_dir=folder, bind_address="127.0.0.1", listen_port=0, max_loop_lag_ms=1 << 40)
+async def served(folder: Path, is_signed: bool = False) -> AsyncIterator[Served]:
+    settings: dict[str, Any] = SECURED if is_signed else {}
+    config = BrokerConfig(
+        store_path_root_dir=folder, bind_address="127.0.0.1", listen_port=0, max_loop_lag_ms=1 << 40, **settings
+    )
     broker = await Broker.open(
         Loaded(config), clock=SystemClock(), rng=random.Random(1), disk=RealDisk(folder, create=True),
         run_blocking=run_at_once,
     )  # fmt: skip
+    if is_signed:
+        broker.base.access.table.directory.create(User(USER, (SECRET,), UserType.SUPER))
     await broker.start()
     broker.topics.put(TopicConfig(topic_name="Bench", read_queue_nums=QUEUES, write_queue_nums=QUEUES))
     sink = Sink()
@@ -191,7 +212,7 @@ async def served(folder: Path) -> AsyncIterator[Served]:
             left.append(len(data) - used)
 
     for number in range(QUEUES):
-        receive(frame(number))  # queues have to be there
+        receive(signed(frame(number)) if is_signed else frame(number))  # queues have to be there
         await asyncio.sleep(0.01)
     yield Served(feed, receive, left)
     peer.abort("done")
@@ -200,18 +221,22 @@ async def served(folder: Path) -> AsyncIterator[Served]:
 
 
 async def measure(folder: Path, chosen: argparse.Namespace) -> None:
-    async with served(folder) as (feed, receive, left):
+    async with served(folder, chosen.signed) as (feed, receive, left):
         if chosen.of == "pulls":
             for number in range(PULLED // BATCH * QUEUES):
-                receive(batch(number))
+                receive(signed(batch(number)) if chosen.signed else batch(number))
                 await asyncio.sleep(0)
         kind = KINDS[chosen.of]
+        if chosen.signed:
+            plain = kind.make
+            kind = kind._replace(make=lambda number: signed(plain(number)))
         if chosen.profile:
             await profile(feed if kernel_name() == "native" else receive, kind)
         else:
+            acts = (receive,) if kernel_name() == "python" else (feed,) if chosen.signed else (feed, receive)
             print(f"{chosen.of:>8} {'call':>8} {'least us':>9} {'median us':>10} {'us a message':>13}")
             for size in kind.sizes:
-                for act in (feed, receive) if kernel_name() == "native" else (receive,):
+                for act in acts:
                     least, middle = await timed(act, kind, size, chosen.seconds)
                     each = middle / size / kind.messages
                     print(f"{size:8d} {act.__name__:>8} {least:9.1f} {middle:10.1f} {each:13.2f}", flush=True)
@@ -234,6 +259,7 @@ def main() -> None:
     options.add_argument("--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
     options.add_argument("--seconds", type=float, default=2, help="of each line")
     options.add_argument("--of", choices=KINDS, default="sends", help="what the buffers hold")
+    options.add_argument("--signed", action="store_true", help="requests are signed, and judged")
     options.add_argument("--profile", action="store_true", help="calls of Python below a buffer of one request")
     chosen = options.parse_args()
     if chosen.of == "pulls" and chosen.folder == "/dev/shm":

@@ -233,3 +233,36 @@ def test_secrets_of_any_length() -> None:
         wire.directory.update(SHOP, secret, None, None)
         assert wire.passes(FORMS[0].format(SHOP, digest_of(NOW, secret)), NOW)
         assert not wire.passes(FORMS[0].format(SHOP, digest_of(NOW)), NOW)
+
+
+def test_headers_as_before_count_as_before_and_no_others() -> None:
+    """A call like the last one is not checked anew. Whatever differs is, and what was right may be so no longer."""
+    wire = Wire(call_signature_seconds=60)
+    text = FORMS[0].format(SHOP, digest_of(NOW))
+    later = date_of(NOW_MS + 1000)
+    for _ in range(3):
+        assert wire.passes(text, NOW)
+        assert not wire.passes(text, later)
+        assert not wire.passes(FORMS[0].format(OTHER, digest_of(later)), NOW)
+        assert not wire.passes(text[:-1] + ("0" if text[-1] != "0" else "1"), NOW)
+        assert wire.passes(FORMS[0].format(OTHER, digest_of(NOW)), NOW)
+    assert wire.passes(text, NOW)
+    wire.set_clock(NOW_MS + 61_000)
+    assert not wire.passes(text, NOW)
+    wire.set_clock(NOW_MS)
+    assert wire.passes(text, NOW)
+    wire.guard.revoke(SHOP.encode())
+    assert wire.passes(text, NOW)
+    wire.directory.update(SHOP, "another secret", None, None)
+    wire.guard.revoke(SHOP.encode())
+    assert not wire.passes(text, NOW)
+
+
+def test_what_moves_from_one_header_to_the_other_is_not_as_before() -> None:
+    wire = Wire(call_signature_seconds=0)  # any date, in any form
+    date = f"0{NOW}"
+    text = f"x Credential={SHOP},Signature={digest_of(date)}"
+    assert wire.passes(text, date)
+    assert not wire.passes(text + date[0], date[1:])
+    assert not wire.passes(text[:-1], text[-1] + date)
+    assert wire.passes(text, date)

@@ -62,7 +62,7 @@ cdef class SendFeed:
     cdef Allowance allowance              # of the frame that is looked at; None: there is no quota
     cdef list drawn                       # what this buffer draws from
     cdef size_t refused_mark
-    cdef HeadersAhead ahead               # of the guard before the feeds, if there is one
+    cdef HeadersAhead *ahead              # of the guard before the feeds; NULL: there is none
     cdef readonly int64_t messages        # taken since the start
 
     def __init__(self, host, Appender appender, Gate gate, TimeSource time):
@@ -70,6 +70,7 @@ cdef class SendFeed:
         self.lanes, self.uncounted, self.grants, self.detours, self.drawn = [], [], {}, [], []
 
     def __dealloc__(self):
+        free(self.ahead)
         free(self.log.at)
         free(self.entries.at)
         free(self.packed.at)
@@ -110,6 +111,14 @@ cdef class SendFeed:
         self.index_keys, self.index_tags = settings.index_keys, settings.index_tags
         self.has_settings = True
         self.revoke_all()
+
+    cdef HeadersAhead *read_ahead(self) except NULL:
+        """Where a guard puts the headers that it has read, for this feed and those before it."""
+        if self.ahead == NULL:
+            self.ahead = <HeadersAhead *>calloc(1, sizeof(HeadersAhead))
+            if self.ahead == NULL:
+                raise MemoryError("no memory for the headers of a guard")
+        return self.ahead
 
     def commit_halves(self, HalfEnds ends not None):
         """Serve commits of transactions, too."""
@@ -229,7 +238,7 @@ cdef class SendFeed:
             return self.end(encoding, p, n, size)
         if not may_be_send(encoding, p, n):
             return LEFT
-        if not read_once(&self.ahead, encoding, p, n, &h, SENDS):
+        if not read_once(self.ahead, encoding, p, n, &h, SENDS):
             self.notes.all_left = True
             return LEFT
         if h.seen & REQUIRED != REQUIRED:
@@ -425,7 +434,7 @@ cdef class SendFeed:
         cdef Grant grant
         cdef Lane lane
         cdef int64_t offset
-        if size or not read_once(&self.ahead, encoding, p, n, &h, ENDS) or not self.admitted():
+        if size or not read_once(self.ahead, encoding, p, n, &h, ENDS) or not self.admitted():
             return LEFT
         if not self.ends.read(&h, &m, &found, &offset):
             return LEFT

@@ -50,7 +50,7 @@ cdef class AccessGuard:
         if len(codes) > MOST_GUARDED:
             raise ValueError("more codes than this kernel knows")
         self.host, self.sends, self.inner, self.users = host, sends, feed, KnownUsers()
-        self.ahead = &sends.ahead
+        self.ahead = sends.read_ahead()
         self.max_frame, self.max_header = frame_bytes, header_bytes
         self.kept = tuple([name for names in codes.values() for name in names])
         for code, names in codes.items():

@@ -381,7 +381,7 @@ cdef bint fit(Header *h, const SignedFields *fields, int kind) noexcept nogil:
 
 
 cdef enum:
-    MOST_AHEAD = 64           # headers, then feeds read for themselves
+    MOST_AHEAD = 512          # headers, then feeds read for themselves
 
 # Headers that the guard has read, in the order of their frames. Good as long as it holds the buffer that they point into.
 cdef struct HeadersAhead:
@@ -392,23 +392,27 @@ cdef struct HeadersAhead:
 
 cdef bint is_ahead(HeadersAhead *ahead, const uint8_t *p, int kind, Header *h) noexcept nogil:
     """Take a header that was read for this kind of feed."""
-    cdef int i = ahead.next
-    if i >= ahead.count or ahead.at[i] != p:
-        i = 0
-        while i < ahead.count and ahead.at[i] != p:
-            i += 1
-    if i == ahead.count or ahead.header[i].kind != kind:
+    cdef int low = ahead.next, high = ahead.count, middle
+    if low >= high or ahead.at[low] != p:  # not the next one: other feeds had that
+        low = 0
+        while low < high:
+            middle = (low + high) // 2
+            if ahead.at[middle] < p:
+                low = middle + 1
+            else:
+                high = middle
+    if low == ahead.count or ahead.at[low] != p or ahead.header[low].kind != kind:
         return False
-    ahead.next = i + 1
-    h[0] = ahead.header[i]
+    ahead.next = low + 1
+    h[0] = ahead.header[low]
     return True
 
 
 cdef inline bint read_once(
     HeadersAhead *ahead, int encoding, const uint8_t *p, Py_ssize_t n, Header *h, int kind
 ) noexcept nogil:
-    """As `read_header`, for a feed: what the guard before it has read is not read again."""
-    return (ahead.count and is_ahead(ahead, p, kind, h)) or read_header(encoding, p, n, h, kind)
+    """As `read_header`, for a feed: what the guard before it has read is not read again. NULL: there is no guard."""
+    return (ahead != NULL and ahead.count and is_ahead(ahead, p, kind, h)) or read_header(encoding, p, n, h, kind)
 
 
 cdef bint flag_field(Header *h, int number, bint *value) noexcept nogil:

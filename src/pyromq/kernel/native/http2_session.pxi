@@ -74,6 +74,7 @@ cdef class Http2Session:
     cdef object peer                  # the connection, as the broker's feed knows it
     cdef str source                   # its machine; None: not asked yet
     cdef KnownUser caller             # who has signed its last hot call
+    cdef bytes signed, signed_date    # how he did: its headers
     cdef bytes remote
     cdef HttpCall borrowed            # its message lies in the received bytes, and its frame is not whole yet
     cdef list parked                  # answers that wait for the log

@@ -236,7 +236,7 @@ cdef class PopFeed:
         cdef Header h
         cdef uint32_t word = get32(p + 4)
         cdef Py_ssize_t n = <Py_ssize_t>(word & 0xFFFFFF)
-        if not read_once(&self.sends.ahead, <int>(word >> 24), p + 8, n, &h, POPS) or h.flag:
+        if not read_once(self.sends.ahead, <int>(word >> 24), p + 8, n, &h, POPS) or h.flag:
             return False
         if h.code == 200151:
             return self.ack_batch(&h, p + 8 + n, size - 8 - n)

@@ -206,7 +206,7 @@ cdef class PullFeed:
         """The header of a whole frame. False: not of the one shape that is for us."""
         cdef uint32_t total = get32(p), word = get32(p + 4)
         cdef Py_ssize_t n = <Py_ssize_t>(word & 0xFFFFFF)
-        if total != 4 + <uint32_t>n or not read_once(&self.sends.ahead, <int>(word >> 24), p + 8, n, h, PULLS):
+        if total != 4 + <uint32_t>n or not read_once(self.sends.ahead, <int>(word >> 24), p + 8, n, h, PULLS):
             return False  # a pull has no body
         if h.flag or h.seen & PULL_REQUIRED != PULL_REQUIRED:
             return False
