@@ -24,7 +24,8 @@ async def fill(world: World) -> None:
 async def test_a_stranger_finds_its_way_by_the_document(world: World, dashboard: Dashboard) -> None:
     await fill(world)
     await dashboard.until("/topics", lambda found: [row["kept"]["value"] for row in found["rows"]] == [40])
-    values = {"cluster": CLUSTER, "name": "", "client": "nobody"}
+    newest = (await dashboard.figures("/messages", topic="orders"))["rows"][0]["id"]
+    values = {"cluster": CLUSTER, "name": "", "client": "nobody", "topic": "orders", "id": newest}
     async with dashboard.program() as program:
         document = (await program.get("/api/v1/openapi.json")).json()
         assert document["openapi"].startswith("3.1")
@@ -44,7 +45,18 @@ async def test_a_stranger_finds_its_way_by_the_document(world: World, dashboard:
             schema = methods["get"]["responses"]["200"]["content"]["application/json"]["schema"]
             check(answer.json(), schema, document["components"]["schemas"], path)
             answered.add(methods["get"]["operationId"])
-    assert {"overview", "topics", "topic", "groups", "group", "brokers", "clients", "doctor"} <= answered
+    assert {
+        "overview",
+        "topics",
+        "topic",
+        "groups",
+        "group",
+        "brokers",
+        "clients",
+        "doctor",
+        "messages",
+        "message",
+    } <= answered
 
 
 def check(value: Any, schema: dict[str, Any], known: dict[str, Any], place: str) -> None:

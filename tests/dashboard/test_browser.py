@@ -151,7 +151,7 @@ async def test_everything_but_fresh_figures_works_without_javascript(
         await page.get_by_role("link", name="Show all").click()
         await page.get_by_role("link", name="Kept").click()
         await expect(page.locator("th[aria-sort=descending]")).to_contain_text("Kept")
-        await page.get_by_label("Search topics and groups").fill("billing")
+        await page.get_by_label("Search topics, groups, keys, message ids").fill("billing")
         await page.keyboard.press("Enter")
         await page.wait_for_url(f"{dashboard.home}/groups/billing")
         await page.get_by_role("button", name="中文").click()

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ... import admin
-from ...client.errors import Refused
 from ...model.codes import ResponseCode
-from ...model.message import KEY_SEPARATOR, Property
 from ...model.names import retry_topic
 from ...text.screen import wrapped
 from ..terminal.options import one_broker
@@ -69,16 +67,12 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
 
 
 async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) -> list[dict[str, Any]]:
-    try:
-        found = await admin.messages.life(shell.calls, place.address, topic, message_id)
-    except Refused as fault:
-        if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            raise
-        lives = await admin.search.lives(shell.calls, place, topic, message_id)
-        if lives:
-            print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
-        return lives
-    return [] if found is None else [found]
+    from ...admin.finding.lives import on_broker
+
+    known = await on_broker(shell.calls, place, topic, message_id)
+    if known.lives and not known.is_whole:
+        print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
+    return known.lives
 
 
 @command("pyromq msg trace order-1", "pyromq msg trace order-1 --trace-topic my-traces --json", of=msg)
@@ -166,19 +160,13 @@ async def _with_key(
     shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, wanted: Window, most: int
 ) -> list[dict[str, Any]]:
     """Return the messages that really have the key: the index finds by hash."""
+    from ...admin.finding.keyed import with_key
     from .message_rows import row
 
-    until = admin.messages.FOR_EVER_MS if wanted.end_ms is None else wanted.end_ms
     rows: list[dict[str, Any]] = []
     for place in places:
-        found = await admin.messages.by_key(
-            shell.calls, place.address, topic, key, begin_ms=wanted.begin_ms, end_ms=until, most=most
-        )
-        rows += [
-            row(one, place.name, is_short=not shell.as_json)
-            for one in found
-            if key in one.properties.get(Property.KEYS, "").split(KEY_SEPARATOR) or one.unique_id == key
-        ]
+        found = await with_key(shell.calls, place, topic, key, wanted, most)
+        rows += [row(one, place.name, is_short=not shell.as_json) for one in found]
     return rows[:most]
 
 

@@ -43,3 +43,13 @@ class RoleMissing(PyroError):
     def __init__(self, role: str) -> None:
         super().__init__(f"this dashboard only shows: it was started with --read-only, and this needs the role {role}")
         self.role = role
+
+
+class BodiesHidden(RoleMissing):
+    """The dashboard was started to show nobody the bodies of messages."""
+
+    def __init__(self) -> None:
+        PyroError.__init__(
+            self, "this dashboard shows nobody the bodies of messages: it was started with --hide-bodies"
+        )
+        self.role = ""

@@ -10,6 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ...views.messages.listed import messages
+from ...views.messages.wanted import MessagesQuery
 from ...views.rows import group_rows, topic_rows
 from ..openapi import document
 from ..problems import problem
@@ -36,9 +38,10 @@ class OtherPages:
         return self.site.error_page(request, 404, str(fault))
 
     async def search(self, request: Request) -> Response:
-        """Go to the one topic or group that is meant, or show all that have the words in their names."""
-        name = request.path_params["cluster"]
-        snapshot = self.site.cluster(request).snapshot
+        """Go to the one topic, group or message that is meant, or show all that have the words in their names, and the
+        messages with this key or id."""
+        name, cluster = request.path_params["cluster"], self.site.cluster(request)
+        snapshot = cluster.snapshot
         q = request.query_params.get("q", "").strip()
         words = q.lower().split()
         found: dict[str, list[str]] = {}
@@ -52,8 +55,13 @@ class OtherPages:
         if len(every) == 1:
             kind, one = every[0]
             return RedirectResponse(f"{self.site.base}/c/{quote(name, safe='')}/{kind}/{quote(one, safe='')}", 303)
+        by_word = await messages(cluster, MessagesQuery(key=q), visitor=self.site.visitor(request))
+        if len(by_word.rows) == 1 and not every and not by_word.unqueried:
+            one = quote(by_word.rows[0].id, safe="")
+            where = f"{quote(name, safe='')}/messages/{quote(by_word.rows[0].topic, safe='')}/{one}"
+            return RedirectResponse(f"{self.site.base}/c/{where}", 303)
         first = {kind: names[:MOST_FOUND] for kind, names in found.items()}
-        return self.site.page(request, "search.html", 200, here="search", q=q, **first)
+        return self.site.page(request, "search.html", 200, here="search", q=q, found=by_word, **first)
 
     async def home(self, request: Request) -> Response:
         return RedirectResponse(f"{self.site.base}/c/{quote(next(iter(self.site.clusters(request))), safe='')}", 303)
