@@ -29,12 +29,13 @@ from bench.measure.timing import Figure, Run, measured
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from pyromq.ambient import SystemClock
+from pyromq.ambient import SystemClock, pause
 from pyromq.errors import PyroError
 from pyromq.protocol.messages import read_messages
 from pyromq.spark.options import Use, read_options, write_options
 from pyromq.spark.read.batch_read import BatchReader, QueuePart
 from pyromq.spark.read.pulling import QueuePull
+from pyromq.spark.read.starting import planned
 from pyromq.spark.session import new_session
 from pyromq.spark.write.sending import BatchSender
 from pyromq.spark.write.writing import RowWriter
@@ -177,10 +178,18 @@ def java_cluster(folder: Path) -> Iterator[str]:
         names.kill()
 
 
+def until_readable(namesrv: str, topic: str, rows: int) -> None:
+    """Java's broker answers sends before its queues have them: a read that is planned too soon has fewer rows."""
+    options = read_options({"nameServer": namesrv, "topic": topic}, Use.BATCH)
+    while sum(part.size for part, _ in planned(options)) < rows:
+        pause(0.2)
+
+
 def from_java(spark: SparkSession, folder: Path, topic: str, rows: int, size: int) -> Figure:
     """Pulls at the limits of Java's broker, 32 messages each."""
     with tempfile.TemporaryDirectory(dir=folder) as own, java_cluster(Path(own)) as namesrv:
         fill(namesrv, topic, rows, size)
+        until_readable(namesrv, topic, rows)
         source = spark.read.format("rocketmq").schema(FIELDS).options(nameServer=namesrv, topic=topic)
         return measured(drained(source.load()), rows)
 
