@@ -23,7 +23,7 @@ from pyromq.client.client import connect
 from tests.cdc.mariadb import MariaDb, require_mariadb
 from tests.cdc.mysql import MySql, require_mysqld
 from tests.cdc.postgres import Postgres, require_postgres
-from tests.cdc.workload import Table, leave_open, make_numbers
+from tests.cdc.workload import Table, insert_into_all, leave_open, make_numbers
 from tests.cdc.world import CaptureWorld, check_once, rows_of
 
 CHANGES = int(os.environ.get("PYROMQ_CAMPAIGN_CHANGES", "20000"))
@@ -71,7 +71,7 @@ class Campaign:
         if what in ("insert", "large"):
             table.write(lambda cursor: table.insert(cursor, first, second))
         elif what == "all":
-            table.write(lambda cursor: [each.insert(cursor, first, second) for each in tables])
+            table.write(lambda cursor: insert_into_all(cursor, tables, first, second))
         elif what == "roll back":
             table.write(lambda cursor: table.roll_back(cursor, first, second))
         elif what == "update":

@@ -134,12 +134,17 @@ class Table:
             return {f'{{"id": {row[0]}}}': dict(zip(self.columns, row, strict=True)) for row in cursor.fetchall()}
 
 
+def insert_into_all(cursor: Any, tables: Sequence[Table], first: int, rows: int) -> None:
+    """Insert into each table in one transaction."""
+    for table in tables:
+        table.insert(cursor, first, rows)
+
+
 def leave_open(server: MariaDb | Postgres, tables: Sequence[Table]) -> None:
     """Kill the database in a transaction that nobody has ended."""
     before = [table.changes for table in tables]
     with suppress(Exception), server.session("shop") as cursor:
-        for table in tables:
-            table.insert(cursor, 200_000, 50)
+        insert_into_all(cursor, tables, 200_000, 50)
         server.kill()
     for table, changes in zip(tables, before, strict=True):
         table.changes = changes
