@@ -162,4 +162,6 @@ def _hint_of(code: int, remark: str) -> str:
         for said, hint in _ACCESS_HINTS.items():
             if said in remark:
                 return hint
+    if code == ResponseCode.SYSTEM_BUSY and (remark.startswith("[QUOTA]") or _AGAIN.search(remark)):
+        return "That is a quota: send less, or have it raised (pyromq quota list, pyromq quota set)"
     return _HINTS.get(code, "")

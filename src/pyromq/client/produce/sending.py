@@ -261,10 +261,17 @@ class Sender:
         if doubts:
             doubt = doubts[-1]
             text += f", and the message may be stored: {doubt}" + ("" if doubt is last else f" At last: {last}")
-            return type(doubt)(text, address=doubt.address, code=doubt.code, may_be_stored=True)
+            return _as_said(doubt, type(doubt)(text, address=doubt.address, code=doubt.code, may_be_stored=True))
         if all(isinstance(fault, Unreachable | NoBroker) for fault in faults):
             return NoBroker(f"no broker of topic {topic!r} can be reached: {last}", address=last.address)
-        return type(last)(f"{text}, at last: {last}", address=last.address, code=last.code)
+        return _as_said(last, type(last)(f"{text}, at last: {last}", address=last.address, code=last.code))
+
+
+def _as_said(fault: Error, failure: Error) -> Error:
+    """Return the failure with the broker's own words, and when it said to come again."""
+    if isinstance(fault, Refused) and isinstance(failure, Refused):
+        failure.remark, failure.retry_after_ms = fault.remark, fault.retry_after_ms
+    return failure
 
 
 def _queues(route: Route, choose: QueueChoice | None) -> tuple[MessageQueue, ...]:
