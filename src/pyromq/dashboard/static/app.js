@@ -8,10 +8,13 @@ const EVERY_MS = 2000;
 // --- times -----------------------------------------------------------------------------------------------------------
 
 const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
+const exact = new Intl.DateTimeFormat(document.documentElement.lang, {
+  year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3,
+});
 
 function localTimes(root) {
   for (const time of root.querySelectorAll("time[data-local]")) {
-    time.textContent = moment.format(new Date(time.dateTime));
+    time.textContent = (time.dataset.local === "exact" ? exact : moment).format(new Date(time.dateTime));
   }
 }
 

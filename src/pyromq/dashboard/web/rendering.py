@@ -35,6 +35,8 @@ def environment() -> Environment:
         "span": span,
         "iso": iso,
         "utc": utc,
+        "iso_exact": lambda ms: _utc(ms).isoformat(timespec="milliseconds"),
+        "utc_exact": lambda ms: f"{_utc(ms):%Y-%m-%d %H:%M:%S}.{ms % 1000:03d} UTC",
         "percent": lambda value: f"{100 * value:.0f} %",
         "bare": bare,
         "missing": missing,
@@ -99,8 +101,13 @@ def span(seconds: float, words: Words) -> str:
 
 
 def iso(ms: int) -> str:
-    return datetime.fromtimestamp(min(ms, KNOWN_UNTIL_MS) / 1000, UTC).isoformat(timespec="seconds")
+    return _utc(ms).isoformat(timespec="seconds")
 
 
 def utc(ms: int) -> str:
-    return datetime.fromtimestamp(min(ms, KNOWN_UNTIL_MS) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return _utc(ms).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _utc(ms: int) -> datetime:
+    """Return a time that calendars know; who sends a message says when it was born, and may say anything."""
+    return datetime.fromtimestamp(min(max(ms, 0), KNOWN_UNTIL_MS) / 1000, UTC)
