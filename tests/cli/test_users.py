@@ -127,6 +127,13 @@ def test_policies_and_roles(guarded: Guarded) -> None:
     assert guarded.run("topic", "create", "hers", **keys).exit_code == 0
     for words in (("user", "create", "friend"), ("broker", "config", "set", "fileReservedTime", "1", "--yes")):
         assert "permission to access" in guarded.run(*words, **keys).output
+    done = guarded.run("topic", "delete", "hers", "--yes", **keys)
+    assert (done.exit_code, "name servers still list it" in done.stderr) == (0, True), done.output
+    assert (
+        guarded.run("topic", "delete", "hers", "--yes", **keys).exit_code == 78
+    )  # nothing is left that she may delete
+    guarded.shown("topic", "delete", "hers", "--yes")
+    assert "there is no topic 'hers'" in guarded.refused("topic", "delete", "hers", "--yes")
     guarded.shown("acl", "role", "alice", "administrator", "--yes")
     assert guarded.run("user", "create", "friend", **keys).exit_code == 0
     assert "by super user" in guarded.run("user", "create", "chief", "--super", "--yes", **keys).output

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ..client.errors import Refused
 from ..errors import ConfigError
 from ..model.codes import ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
@@ -101,6 +102,18 @@ async def delete_in_broker(calls: Calls, address: str, topic: str) -> None:
 async def delete_in_name_servers(calls: Calls, topic: str, cluster: str | None = None) -> None:
     header = DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
     await calls.ask_each_name_server(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+
+
+async def forget_in_name_servers(calls: Calls, topic: str, cluster: str | None = None) -> Refused | None:
+    """Delete it there, or return the refusal: RocketMQ lets only who may `Update` the cluster do that, while `Delete`
+    on the topic is enough for brokers."""
+    try:
+        await delete_in_name_servers(calls, topic, cluster)
+    except Refused as fault:
+        if fault.code != ResponseCode.NO_PERMISSION:
+            raise
+        return fault
+    return None
 
 
 async def stats(calls: Calls, address: str, topic: str) -> TopicStatsTable:

@@ -17,6 +17,7 @@ from ...model.topic import PERMISSIONS, permission
 from ...text.values import plural
 from ..group.offsets import reset_topic
 from ..terminal.options import one_broker, one_cluster, together
+from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from ..terminal.validation import check_name_servers, check_own_topic, check_topic
@@ -27,6 +28,7 @@ from .stats import is_internal, stats
 if TYPE_CHECKING:
     from ...admin.changes.topic_queues import Pairs, QueueLosses
     from ...admin.cluster import BrokerPlace
+    from ...client.errors import Refused
     from ...protocol.bodies.topics import TopicConfig
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
@@ -205,9 +207,15 @@ async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: 
 @one_cluster
 @changes
 async def delete(shell: Shell, name: str, cluster: str | None) -> None:
-    """Delete a topic with its messages, on all brokers and name servers."""
-    pairs = await _present(shell, name, None, cluster)
+    """Delete a topic with its messages, on all brokers and name servers.
+
+    Brokers want the right Delete on the topic, name servers Update on the cluster; without that they still list it.
+    """
+    from ...admin.changes.topic_changes import present
     from ...admin.changes.topic_deletion import parts_of
+
+    await shell.topic(name)  # it may be one that only name servers know any more
+    pairs = await present(shell.calls, await shell.masters(None, cluster), name)
 
     plan: list[dict[str, Any]] = [
         {"topic": name, "broker": one.place.name, "messages": one.messages, "groups": one.groups}
@@ -218,8 +226,17 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
     shell.about_to(f"delete topic {name} with {sum(one['messages'] for one in plan)} messages", plan)
     for place, _ in pairs:
         await admin.topics.delete_in_broker(shell.calls, place.address, name)
-    await admin.topics.delete_in_name_servers(shell.calls, name, cluster)
+    refusal = await admin.topics.forget_in_name_servers(shell.calls, name, cluster)
+    if refusal is not None and not pairs:
+        raise refusal
     shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"topic {name} is deleted")
+    if refusal is not None:
+        print_lines(f"pyromq: {_still_listed(name, refusal)}", err=True)
+
+
+def _still_listed(name: str, refusal: Refused) -> str:
+    cure = f"It goes when who may Update the cluster (an administrator) types the same: pyromq topic delete {name}"
+    return f"it is deleted on all brokers, and name servers still list it: {str(refusal).rstrip('.')}. {cure}"
 
 
 async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
