@@ -124,6 +124,24 @@ async def test_a_password_is_replaced_without_a_gap(tmp_path: Path) -> None:
         assert is_refused(await send(broker, "T", LATER))
 
 
+async def test_a_misspelt_word_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, **ON) as broker:
+        await make_shop(broker, allow("Topic:T", "Pub"))
+        for body, right in (
+            (
+                {"userStatus": "disabled", "password": LATER},
+                "userStatus 'disabled' is not known: it is enable or disable",
+            ),
+            ({"userType": "Supper"}, "userType 'Supper' is not known: it is Super or Normal"),
+        ):
+            answer = await ask(broker, Code.AUTH_UPDATE_USER, body=body, username="shop")
+            assert (answer.code, answer.remark) == (ResponseCode.NO_PERMISSION, right)
+        assert (await send(broker, "T")).code == 0
+        for status in ("", "DISABLE"):
+            assert (await ask(broker, Code.AUTH_UPDATE_USER, body={"userStatus": status}, username="shop")).code == 0
+        assert is_refused(await send(broker, "T"))
+
+
 async def test_passwords_are_shown_to_super_users_alone(tmp_path: Path) -> None:
     async with running_broker(tmp_path, **ON) as broker:
         await make_shop(broker, allow("Cluster:*", "All"))

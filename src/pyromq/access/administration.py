@@ -29,7 +29,7 @@ from .sharing.exchange import UserExchange
 from .sharing.listeners import ListeningPeer, UserListeners
 from .signatures import inner_sign
 from .table import AccessTable
-from .users import User, UserStatus, UserType
+from .users import User, UserStatus, UserType, unknown_words
 
 log = logs.get("pyromq.access")
 
@@ -123,6 +123,8 @@ class AccessAdmin:
     async def update_user(self, request: AccessRequest) -> None:
         self._check_closed()
         name, info = _name(request), _info(request)
+        if unknown := unknown_words(info.user_type, info.user_status):
+            raise refused(unknown)  # left out, as RocketMQ does, it would be answered success and change nothing
         type_, status = user_type(info.user_type), user_status(info.user_status)
         old = self._directory.find(name)
         for each in (type_, None if old is None else old.type):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class UserType(Enum):
+class UserType(Enum):  # as requests and files write it
     SUPER = "Super"  # may do everything
     NORMAL = "Normal"
 
@@ -32,3 +32,12 @@ class User:
     @property
     def is_enabled(self) -> bool:
         return self.status is UserStatus.ENABLED
+
+
+def unknown_words(type: str | None, status: str | None) -> str:
+    """Return which word is no type or no status of a user, and the right ones; empty: they are, or are not given."""
+    for key, kind, text in (("userType", UserType, type), ("userStatus", UserStatus, status)):
+        words = [str(each.value) for each in kind]
+        if text and text.lower() not in (word.lower() for word in words):
+            return f"{key} {text!r} is not known: it is {' or '.join(words)}"
+    return ""

@@ -25,6 +25,7 @@ from ..terminal.options import one_broker
 from ..terminal.printing import print_text, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
+from .file_of_users import read_users
 from .servers import KeptUsers, kept_users
 
 _SHOWN_ONCE = "Secrets are shown this once: give them to the users' programs."
@@ -110,27 +111,6 @@ async def import_file(shell: Shell, file: str, broker: str | None) -> None:
 
 def _content(file: str) -> bytes:
     return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-
-
-def read_users(data: bytes, file: str) -> tuple[list[UserInfo], dict[str, AclInfo]]:
-    """Return what a file says. Fail says what is wrong with it."""
-    try:
-        content = msgspec.json.decode(data)
-        users = msgspec.convert(content.get("users", []), list[UserInfo])
-        acls = msgspec.convert(content.get("acls", []), list[AclInfo])
-    except (msgspec.DecodeError, msgspec.ValidationError, AttributeError, UnicodeDecodeError) as fault:
-        raise Fail(f"{file} is no file of pyromq user export: {fault}", REFUSED) from None
-    if not users and not acls:
-        raise Fail(f'{file} names nobody: it is {{"users": [...], "acls": [...]}}', REFUSED)
-    if any(not (user.username or "").strip() for user in users):
-        raise Fail(f"{file}: a user without a username", REFUSED)
-    by_name: dict[str, AclInfo] = {}
-    for acl in acls:
-        subject = acl.subject or ""
-        if not subject.startswith(admin.users.USER) or not acl.policies:
-            raise Fail(f"{file}: acls have a subject User:NAME and policies, not {subject!r}", REFUSED)
-        by_name[subject.removeprefix(admin.users.USER)] = acl
-    return users, by_name
 
 
 def _row(name: str, user: UserInfo, has_policies: bool, found: list[KeptUsers]) -> dict[str, Any]:

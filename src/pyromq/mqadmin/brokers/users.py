@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...access.users import unknown_words
 from ...protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers, UserChange, UserName
 from ...protocol.requests import RequestCode
@@ -30,6 +31,7 @@ async def _on_all_brokers(run: Run, what: str, row: Row[H, B, None, None], heade
 @command("Create a user", BROKER_OR_CLUSTER, "-p password=  its password", USER_TYPE, USER)
 async def create_user(run: Run) -> None:
     user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
+    _check_words(user)
     await _on_all_brokers(run, "create user", RequestCode.AUTH_CREATE_USER, UserName(username=run["u"]), user)
 
 
@@ -42,7 +44,14 @@ async def create_user(run: Run) -> None:
 async def update_user(run: Run) -> None:
     password, status, kind = (run.get(name) or None for name in "pst")
     user = UserInfo(username=run["u"], password=password, user_status=status, user_type=kind)
+    _check_words(user)
     await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserChange(username=run["u"]), user)
+
+
+def _check_words(user: UserInfo) -> None:
+    """Fail where a word is misspelt: brokers of Apache's take it as not given, and answer success."""
+    if unknown := unknown_words(user.user_type, user.user_status):
+        raise Failed(unknown)
 
 
 @command("Delete a user", BROKER_OR_CLUSTER, USER)
