@@ -188,3 +188,9 @@ def test_a_member_without_a_right_to_the_group_is_refused_at_once(guarded: Guard
     assert (done.exit_code, "permission to access" in done.stderr) == (78, True), done.output
     done = guarded.run("sub", "orders", "--group", "mine", "--from", "first", "--count", "1", *how, **keys)
     assert done.exit_code == 0, done.output
+
+
+def test_who_may_only_look_at_groups_is_refused_messages_at_once(guarded: Guarded) -> None:
+    secret = str(guarded.rows("user", "create", "onlooker", "--role", "reader")[0]["secret"])
+    done = guarded.run("sub", "orders", "--count", "1", who="onlooker", secret=secret)
+    assert (done.exit_code, "permission to access" in done.stderr) == (78, True), done.output

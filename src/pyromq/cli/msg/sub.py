@@ -133,6 +133,7 @@ class Listener:
             queues = await consumer.queues(self.topic)
             if not queues:
                 raise cannot_be_read(self.topic)
+            await self._check_allowed(client, BROWSING_GROUP)
             await consumer.assign(queues)
             found = [] if tail is None else await self._last(consumer, queues, tail)
             while not self.enough.is_set():
@@ -194,10 +195,14 @@ class Listener:
 
     async def _check_readable(self, client: Client, group: str) -> None:
         """Raise what is wrong with name server, topic or permission, for which a consumer would wait for ever."""
+        if not (await client.session.route(self.topic)).readable:
+            raise cannot_be_read(self.topic)
+        await self._check_allowed(client, group)
+
+    async def _check_allowed(self, client: Client, group: str) -> None:
+        """Raise Refused if a broker lets this user not pull as a member of the group: a consumer would try for ever."""
         session = client.session
         route = await session.route(self.topic)
-        if not route.readable:
-            raise cannot_be_read(self.topic)
         described = self.wanted.describe(session.on_wire(self.topic), 0)
         body = CheckClientRequestBody(
             client_id=session.client_id, group=session.on_wire(group), subscription_data=described
