@@ -142,6 +142,26 @@ async def test_a_misspelt_word_is_refused_and_changes_nothing(tmp_path: Path) ->
         assert is_refused(await send(broker, "T"))
 
 
+async def test_the_user_that_servers_sign_as_stays(tmp_path: Path) -> None:
+    inner: dict[str, Any] = {"inner_client_authentication_credentials": '{"accessKey":"inner","secretKey":"theirs"}'}
+    async with running_broker(tmp_path, **ON | inner) as broker:
+        for row, body in (
+            (Code.AUTH_DELETE_USER, None),
+            (Code.AUTH_UPDATE_USER, {"userStatus": "disable"}),
+            (Code.AUTH_UPDATE_USER, {"userType": "Normal"}),
+        ):
+            answer = await ask(broker, row, username="inner", body=body)
+            assert answer.code == ResponseCode.NO_PERMISSION
+            assert "innerClientAuthenticationCredentials" in (answer.remark or "")
+            assert (await ask(broker, Code.AUTH_LIST_USER, "inner", "theirs")).code == 0
+        change = {"password": "next", "userType": "Super", "userStatus": "enable"}
+        assert (await ask(broker, Code.AUTH_UPDATE_USER, username="inner", body=change)).code == 0
+    other = {"inner_client_authentication_credentials": '{"accessKey":"other","secretKey":"theirs"}'}
+    async with running_broker(tmp_path, **ON | other) as broker:
+        assert (await ask(broker, Code.AUTH_DELETE_USER, username="inner")).code == 0
+        assert is_refused(await ask(broker, Code.AUTH_LIST_USER, "inner", "next"))
+
+
 async def test_passwords_are_shown_to_super_users_alone(tmp_path: Path) -> None:
     async with running_broker(tmp_path, **ON) as broker:
         await make_shop(broker, allow("Cluster:*", "All"))

@@ -129,6 +129,8 @@ class AccessAdmin:
         old = self._directory.find(name)
         for each in (type_, None if old is None else old.type):
             _check_super(request, each, "update")
+        if status is UserStatus.DISABLED or type_ is UserType.NORMAL:
+            self._check_not_inner(name)
         if await self._is_made_elsewhere(request):
             return
         header = request.header
@@ -143,11 +145,21 @@ class AccessAdmin:
         name = request.header.username or ""
         user = self._directory.find(name)
         _check_super(request, None if user is None else user.type, "update")
+        self._check_not_inner(name)
         if await self._is_made_elsewhere(request):
             return
         with self._table.handed_on(self._handed_on_by(request)):
             self._directory.delete(name)
         await self._saved(request, "user deleted", name)
+
+    def _check_not_inner(self, name: str) -> None:
+        """Raise RequestRefused for the user that servers sign as: without him they would refuse each other."""
+        if name and name == self._inner:
+            raise refused(
+                f"{name} is the user that this server and others sign their requests to each other as "
+                "(innerClientAuthenticationCredentials), a super user who is let in: name another one there on all "
+                f"servers and restart them first, or replace his secret (pyromq user rotate {name})"
+            )
 
     async def get_user(self, request: AccessRequest) -> UserInfo | None:
         name = request.header.username
