@@ -11,7 +11,7 @@ import pytest
 from pyromq.cdc.binlog.checks import check
 from pyromq.cdc.binlog.snapshot import MariaDbSnapshot
 from pyromq.cdc.binlog.source import BinlogSource
-from pyromq.cdc.changes import CaptureError, LogLost, Position, ReadBounds, RowChange
+from pyromq.cdc.changes import CaptureError, DatabaseAway, LogLost, Position, ReadBounds, RowChange
 from pyromq.cdc.events import UNAVAILABLE, Op
 from tests.cdc.mariadb import MariaDb
 from tests.interop.waiting import eventually
@@ -283,3 +283,12 @@ def test_missing_rights_and_keys_and_cascades_are_named_with_what_mends_them(dat
     assert any(what == "shop.children" and "cascades" in said for what, said in found)
     with pytest.raises(CaptureError, match=r"refused user 'poor'.*pyromq cdc check"):
         list(check(replace(database.address, user="poor", password="wrong"), in_shop, None))
+
+
+def test_a_table_that_is_newer_than_the_snapshot_is_left_to_another_one(database: MariaDb) -> None:
+    with closing(MariaDbSnapshot(database.address, "test", in_shop)) as snapshot:
+        database.run("CREATE TABLE shop.late (id INT PRIMARY KEY)", "INSERT INTO shop.late VALUES (1)")
+        with pytest.raises(DatabaseAway, match="late was made or altered after the snapshot began"):
+            snapshot.rows("shop.late", None, 10)
+    with closing(MariaDbSnapshot(database.address, "test", in_shop)) as snapshot:
+        assert [change.after for change in snapshot.rows("shop.late", None, 10).changes] == [{"id": 1}]

@@ -46,6 +46,7 @@ _STORED = " AND (c.IS_GENERATED <> 'ALWAYS' OR c.EXTRA LIKE '%%STORED%%')"
 # By whether it is MariaDB: MySQL's logs have columns that are computed and not stored, too.
 _COLUMNS = {True: _COLUMNS_OF_TABLE + _STORED + _ORDER, False: _COLUMNS_OF_TABLE + _ORDER}
 _EPOCH = date(1970, 1, 1)
+_TABLE_IS_NEWER = 1412  # ER_TABLE_DEF_CHANGED: than the transaction that reads it
 _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _WHOLE_NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
 _BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
@@ -102,6 +103,8 @@ class MariaDbSnapshot:
             reader = self._known[table]
             found = reader.read(self._connection, last, most)
         except (pymysql.err.OperationalError, pymysql.err.InterfaceError) as fault:
+            if fault.args[:1] == (_TABLE_IS_NEWER,):
+                raise DatabaseAway(f"{table} was made or altered after the snapshot began, another reads it") from fault
             raise DatabaseAway(f"the connection to the database broke while {table} was read: {fault}") from fault
         except pymysql.Error as fault:
             raise CaptureError(
