@@ -194,3 +194,17 @@ def test_who_may_only_look_at_groups_is_refused_messages_at_once(guarded: Guarde
     secret = str(guarded.rows("user", "create", "onlooker", "--role", "reader")[0]["secret"])
     done = guarded.run("sub", "orders", "--count", "1", who="onlooker", secret=secret)
     assert (done.exit_code, "permission to access" in done.stderr) == (78, True), done.output
+
+
+def test_a_sender_to_a_topic_that_is_not_there_hears_so(guarded: Guarded) -> None:
+    secret = str(guarded.rows("user", "create", "vendor")[0]["secret"])
+    guarded.shown("acl", "create", "vendor", "Topic:shop-*", "--allow", "Pub")
+    auto = ("broker", "config", "set", "autoCreateTopicEnable")
+    guarded.shown(*auto, "false", "--yes")
+    done = guarded.run("pub", "shop-new", "a", who="vendor", secret=secret)
+    guarded.shown(*auto, "true", "--yes")
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code != 0, "shop-new" in said, "not exist" in said) == (True, True, True), said
+    assert "right Create on" in said
+    assert "Cluster:" not in said
+    assert guarded.run("pub", "shop-new", "a", who="vendor", secret=secret).exit_code == 0  # the send makes it

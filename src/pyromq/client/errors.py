@@ -123,6 +123,7 @@ _HINTS: dict[int, str] = {
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "This broker does not serve such requests: a newer one may",
     ResponseCode.SERVICE_NOT_AVAILABLE: "The broker stops, starts, or its disk is full: see its log",
     ResponseCode.NO_PERMISSION: "Check the permissions of topic and broker (mqadmin topicRoute, updateTopicPerm)",
+    ResponseCode.TOPIC_NOT_EXIST: "Who has the right Create on the topic makes it: pyromq topic create TOPIC",
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "Create the group: mqadmin updateSubGroup",
 }
 # By what servers with users say of it: docs/access.md.

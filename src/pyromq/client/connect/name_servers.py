@@ -91,9 +91,10 @@ class NameServers:
         hint = f"Closest: {', '.join(map(repr, close))}. " if close else ""
         if topic.startswith(DLQ_PREFIX):
             hint += "A group's first dead letter makes it. To wait for that one, make it before. "
+        who = f"Who has the right Create on Topic:{topic} makes it" if known is None else "Create it"
         return TopicNotFound(
             f"topic {topic!r} does not exist on {address}",
-            hint=f"{hint}Create it: pyromq topic create {topic} -n {address}",
+            hint=f"{hint}{who}: pyromq topic create {topic} -n {address}",
             address=address,
             code=ResponseCode.TOPIC_NOT_EXIST,
         )
