@@ -103,6 +103,18 @@ def test_a_user_is_made_on_all_servers_and_his_secret_is_replaced_without_a_gap(
     assert "there is no user 'shop'" in guarded.refused("user", "show", "shop")
 
 
+def test_nobody_shuts_himself_out(guarded: Guarded, tmp_path: Path) -> None:
+    for what in ("delete", "update --disable", "update --normal"):
+        command, *option = what.split()
+        assert f"you are {SUPER}: nobody is to" in guarded.refused("user", command, SUPER, *option, "--yes", code=78)
+    file = tmp_path / "users.json"
+    file.write_text(json.dumps({"users": [{"username": SUPER, "userStatus": "Disable"}]}))
+    assert "to disable himself" in guarded.refused("user", "import", str(file), "--yes", code=78)
+    file.write_text(json.dumps({"users": [{"username": SUPER, "userStatus": "enable", "userType": "Super"}]}))
+    guarded.shown("user", "import", str(file), "--yes")
+    assert "sign their requests to each other as" in guarded.refused("user", "delete", INNER, "--yes", code=78)
+
+
 def test_one_server_tells_the_others(guarded: Guarded) -> None:
     def is_on_all() -> bool:
         rows = [row for row in guarded.rows("user", "list") if row["user"] == "solo"]

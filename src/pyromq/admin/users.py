@@ -84,6 +84,20 @@ async def delete(calls: Calls, address: str, name: str) -> None:
     await calls.ask(address, RequestCode.AUTH_DELETE_USER, UserName(username=name))
 
 
+def own_end(calls: Calls, name: str, change: UserInfo | None = None) -> str:
+    """Return why whoever asks does not delete himself (no `change`), disable himself or give up being a super user;
+    empty: it is nothing of that kind.
+
+    Servers tell each other before they answer: the first one makes the change, and the next one lets him in no more."""
+    what = "delete"
+    if change is not None:
+        status, kind = (change.user_status or "").lower(), (change.user_type or "").lower()
+        what = "disable" if status == "disable" else "demote" if kind == "normal" else ""
+    if not what or not name or name != calls.session.config.access_key:
+        return ""
+    return f"you are {name}: nobody is to {what} himself. Another super user does it, with his own keys"
+
+
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from ..terminal.printing import print_text, to_json
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, command
 from .file_of_users import read_users
-from .servers import KeptUsers, kept_users
+from .servers import KeptUsers, check_not_oneself, kept_users
 
 _SHOWN_ONCE = "Secrets are shown this once: give them to the users' programs."
 
@@ -85,6 +85,7 @@ async def import_file(shell: Shell, file: str, broker: str | None) -> None:
     rows = []
     for user in users:
         name = user.username or ""
+        check_not_oneself(shell, found, name, user)
         if not user.password:
             with_him = [one.server.name for one in found if name in one.users]
             if with_him and len(with_him) < len(found):

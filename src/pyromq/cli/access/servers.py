@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ... import admin
+from ...protocol.bodies.groups import UserInfo
+from ..terminal.exits import REFUSED
 from ..terminal.shell import Shell
-from ..terminal.tree import unknown
+from ..terminal.tree import Fail, unknown
 
 if TYPE_CHECKING:
     from ...admin.users import AccessServer
-    from ...protocol.bodies.groups import AclInfo, UserInfo
+    from ...protocol.bodies.groups import AclInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ def check_known(found: list[KeptUsers], name: str) -> None:
     """Fail if no server has the user, with similar names."""
     if not any(name in one.users for one in found):
         raise unknown("user", name, {each for one in found for each in one.users}, "pyromq user list shows all")
+
+
+def check_not_oneself(shell: Shell, found: list[KeptUsers], name: str, change: UserInfo | None = None) -> None:
+    """Fail where whoever asks would delete himself (no `change`), or shut himself out by a change."""
+    is_super = any(name in one.users and one.users[name].user_type == "Super" for one in found)
+    if change is not None and not is_super:
+        change = UserInfo(user_status=change.user_status)
+    if why := admin.users.own_end(shell.calls, name, change):
+        raise Fail(why, REFUSED)
 
 
 def user_rows(found: list[KeptUsers]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from ..terminal.secret_file import read_secret
 from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 from .files import export, import_file
-from .servers import KeptUsers, check_known, kept_users, policy_rows, user_rows
+from .servers import KeptUsers, check_known, check_not_oneself, kept_users, policy_rows, user_rows
 
 ROLE_NAMES = click.Choice(tuple(admin.roles.ROLES))
 _name = click.argument("name", metavar="NAME")
@@ -104,10 +104,11 @@ async def update(shell: Shell, name: str, is_enabled: bool | None, is_super: boo
     found = await _with(shell, name, broker)
     status = None if is_enabled is None else "enable" if is_enabled else "disable"
     kind = None if is_super is None else "Super" if is_super else "Normal"
+    info = UserInfo(username=name, user_status=status, user_type=kind)
+    check_not_oneself(shell, found, name, info)
     row = {"user": name} | ({"status": status} if status else {}) | ({"type": kind} if kind else {})
     shell.about_to(f"change user {name}", [row])
     for one in found:
-        info = UserInfo(username=name, user_status=status, user_type=kind)
         await admin.users.update(shell.calls, one.server.address, info)
     shell.rows([row])
 
@@ -161,6 +162,7 @@ async def rotate(
 async def delete(shell: Shell, name: str, broker: str | None) -> None:
     """Delete user NAME and his policies."""
     found = await _with(shell, name, broker)
+    check_not_oneself(shell, found, name)
     shell.about_to(f"delete user {name} and his policies", [{"user": name, "on": ", ".join(_names(found))}])
     for one in found:
         await admin.users.delete(shell.calls, one.server.address, name)

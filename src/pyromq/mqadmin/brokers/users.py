@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...access.users import unknown_words
+from ...admin.users import own_end
 from ...protocol.bodies.groups import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from ...protocol.headers.admin import AclSubject, DeleteAcl, ListAcls, ListUsers, UserChange, UserName
 from ...protocol.requests import RequestCode
@@ -45,6 +46,7 @@ async def update_user(run: Run) -> None:
     password, status, kind = (run.get(name) or None for name in "pst")
     user = UserInfo(username=run["u"], password=password, user_status=status, user_type=kind)
     _check_words(user)
+    _check_not_oneself(run, user)
     await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserChange(username=run["u"]), user)
 
 
@@ -54,8 +56,15 @@ def _check_words(user: UserInfo) -> None:
         raise Failed(unknown)
 
 
+def _check_not_oneself(run: Run, change: UserInfo | None = None) -> None:
+    """Fail where somebody would shut himself out: the second broker would refuse what the first one has done."""
+    if why := own_end(run.calls, run["u"], change):
+        raise Failed(why)
+
+
 @command("Delete a user", BROKER_OR_CLUSTER, USER)
 async def delete_user(run: Run) -> None:
+    _check_not_oneself(run)
     await _on_all_brokers(run, "delete user", RequestCode.AUTH_DELETE_USER, UserName(username=run["u"]))
 
 
