@@ -220,3 +220,17 @@ def test_a_sender_to_a_topic_that_is_not_there_hears_so(guarded: Guarded) -> Non
     assert "right Create on" in said
     assert "Cluster:" not in said
     assert guarded.run("pub", "shop-new", "a", who="vendor", secret=secret).exit_code == 0  # the send makes it
+
+
+def test_doctor_tells_a_refusal_from_a_server_that_is_away(guarded: Guarded) -> None:
+    secret = str(guarded.rows("user", "create", "newcomer")[0]["secret"])
+    done = guarded.run("doctor", who="newcomer", secret=secret)
+    said = " ".join(done.stdout.split())
+    assert (done.exit_code, "answers, and refuses" in said, "does not answer" in said) == (2, True, False), said
+    assert "pyromq acl role USER reader" in said
+    guarded.shown("acl", "create", "newcomer", "Cluster:*", "--allow", "Get,List")
+    done = guarded.run("doctor", who="newcomer", secret=secret)
+    said = " ".join(done.stdout.split())
+    assert (done.exit_code, "could not be checked" in said) == (1, True), done.output
+    guarded.shown("acl", "role", "newcomer", "reader", "--yes")
+    assert "could not be checked" not in guarded.run("doctor", who="newcomer", secret=secret).output

@@ -32,6 +32,10 @@ class CheckResult:
         return {"check": self.check, "state": self.state, "text": self.text, "cure": self.cure, "command": self.command}
 
 
+RIGHTS = "Ask an administrator for the rights Get and List on cluster, topics and groups:"
+GRANT = "pyromq acl role USER reader"
+
+
 @dataclass(slots=True)
 class CheckedCluster:
     """What is checked, and what was learned so far."""

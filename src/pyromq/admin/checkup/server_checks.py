@@ -11,13 +11,14 @@ from typing import Any
 
 from ...client.errors import Error, Refused, TimedOut, Unreachable
 from ...errors import CallFailed
+from ...model.codes import ResponseCode
 from ...model.foreign_text import shell_word
 from ...model.wire_text import decimal_number, whole_number
 from ...protocol.requests import RequestCode
 from ...transport.address import host_of
 from .. import cluster, settings
 from ..cluster import BrokerPlace
-from .checked import BROKEN, GOOD, WARNING, CheckedCluster, CheckResult
+from .checked import BROKEN, GOOD, GRANT, RIGHTS, WARNING, CheckedCluster, CheckResult
 
 SKEW_S = 5.0  # between our clock and a broker's: its own runtime is in whole seconds
 DISK_FULL, DISK_TIGHT = 0.9, 0.75
@@ -25,12 +26,17 @@ DISK_FULL, DISK_TIGHT = 0.9, 0.75
 
 async def name_servers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     known: dict[str, frozenset[str]] = {}
-    is_explained = False
+    is_explained = is_refused = False
     addresses = checked.calls.session.config.name_servers
     for address in addresses:
         try:
             answer = await checked.calls.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
         except Error as fault:
+            if isinstance(fault, Refused) and fault.code == ResponseCode.NO_PERMISSION:
+                is_refused = True
+                text = f"{address} answers, and refuses to tell this user of the cluster: {fault.remark}"
+                yield CheckResult("name server", BROKEN, text, RIGHTS, GRANT)
+                continue
             cure = _own_hint(fault) or "Start it (pyromq namesrv), mend the address, or take it out of the list"
             is_explained |= bool(_own_hint(fault))
             what = str(fault).removesuffix(fault.hint).rstrip(". ")  # its hint is for brokers, or the cure
@@ -39,7 +45,9 @@ async def name_servers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
         table = answer.body.broker_addr_table
         known[address] = frozenset(one for data in table.values() for one in data.broker_addrs.values())
         yield CheckResult("name server", GOOD, f"{address} answers and knows {len(known[address])} brokers")
-    if not known:
+    if not known and is_refused:
+        yield CheckResult("name server", BROKEN, "none tells this user of the cluster", "See above", ends_it=True)
+    elif not known:
         cure = "Is one running? Start all by: pyromq up. Name another by -n, --profile or PYROMQ_NAMESRV"
         yield CheckResult("name server", BROKEN, "none answers", "See above" if is_explained else cure, ends_it=True)
     elif len(set(known.values())) > 1:

@@ -28,7 +28,7 @@ from ..terminal.tree import command
 async def doctor(shell: Shell, topic: str | None, group: str | None, endpoints: tuple[str, ...]) -> None:
     """Check servers, replicas, routes, clocks, permissions, disks and groups; say what to do for each finding.
 
-    Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
+    Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers, or tells you.
     """
     from ...admin.checkup.checked import BROKEN, GOOD, WARNING, CheckedCluster
     from ...admin.checkup.checkup import examine
