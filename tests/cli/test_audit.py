@@ -99,6 +99,11 @@ def test_verify_says_what_was_done_and_keeps_it_for_elsewhere(
     assert run("audit", "verify", str(folder), "--expect", "1").exit_code == 64
     assert run("audit", "verify", str(tmp_path / "broker")).exit_code == 78
     assert run("audit", "search", str(folder), "--user", "nobody-at-all").exit_code == 1
+    assert run("audit", "search", str(folder), "--kind", "policy", "--call", "DELETE_TOPIC_IN_BROKER").exit_code == 1
+    for wrong, right in (("--kind polcy", "policy"), ("--call DELETE_TOPIC_IN_BROKR", "DELETE_TOPIC_IN_BROKER")):
+        done = run("audit", "search", str(folder), *wrong.split())
+        assert (done.exit_code, f"'{right}'" in done.output) == (64, True), done.output
+    assert run("audit", "search", str(folder), "--call", "99999999").exit_code == 64
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:

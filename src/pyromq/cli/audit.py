@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ..text import tables
+from ..text.similar import closest
 from .terminal.exits import NO
 from .terminal.options import together
 from .terminal.printing import columns, print_lines, print_prose, to_json
@@ -21,6 +22,8 @@ from .terminal.tree import Tree, command
 
 _FOLLOW_S = 0.5
 _OWN_COLUMNS = ("seq", "time", "kind", "user", "from", "call", "code", "outcome", "hash")
+
+KINDS = ("start", "stop", "call", "login", "refusal", "policy", "file", "open")
 
 _path = click.argument("path", type=click.Path(path_type=Path, file_okay=False))
 _json = click.option("--json", "as_json", is_flag=True, help="The lines as JSON, with everything that is in them.")
@@ -80,6 +83,8 @@ def search(path: Path, as_json: bool, limit: int | None, **wanted: Any) -> None:
 
     fits = _filter(**wanted)
     found = deque((one for one in entries(path) if fits(one)), maxlen=limit)
+    if not found:
+        _check_names(path, wanted["kind"], wanted["call"])
     _print(list(found), as_json)
     if not found:
         sys.exit(NO)
@@ -124,6 +129,21 @@ def _link(text: str) -> Any:
     if seq is None or len(digest) != 64:
         raise click.UsageError(f"--expect {text}: it is SEQ:HASH as verify prints it, a number and 64 characters")
     return Link(seq, digest)
+
+
+def _check_names(path: Path, kind: str | None, call: str | None) -> None:
+    """Fail if lines of this kind, or of this call, are never written and none is there. Calls of gRPC have no row."""
+    from ..audit.verify import entries
+    from ..protocol.requests import ROWS
+
+    if kind is not None and kind not in KINDS:
+        raise click.UsageError(f"--kind {kind}: there is no such kind.{closest(kind, KINDS)} {', '.join(KINDS)}")
+    if call is None or call in {str(code) for code in ROWS}:
+        return
+    known = {row.name for row in ROWS.values()}
+    if call not in known and call not in (seen := {str(one["call"]) for one in entries(path) if "call" in one}):
+        near = closest(call, known | seen)
+        raise click.UsageError(f"--call {call}: there is no such request.{near} All stand in docs/codes.md")
 
 
 def _filter(
