@@ -88,6 +88,7 @@ class AccessInFile:
             settings.acl_conflict,
         )
         self.table.begin(settings)
+        self.table.warn_if_nobody(settings)
         self.admin = AccessAdmin(self.table, settings, is_loopback=is_loopback)
         gate = AccessGate(self.table.directory, settings, cluster=cluster, clock=clock)
         self.gate = gate if settings.authentication_enabled else None

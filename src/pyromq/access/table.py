@@ -87,6 +87,19 @@ class AccessTable:
         others = (user for user in self.directory.users.values() if inner is None or user.name != inner.name)
         return any(user.is_super and user.is_enabled for user in others)
 
+    def warn_if_nobody(self, settings: GateSettings) -> None:
+        """Say at a start, in one line, that no request will ever be let in: nobody is there who could make a user."""
+        if not settings.authentication_enabled or settings.white_lists.unsigned.patterns:
+            return
+        if not any(user.is_enabled for user in self.directory.users.values()):
+            log.warning(
+                "nobody can get in",
+                why="authenticationEnabled=true, and this server has no user who is let in",
+                cure='set initAuthenticationUser={"username":"admin","password":"..."}, and the same '
+                'innerClientAuthenticationCredentials={"accessKey":"inner","secretKey":"..."} on all servers '
+                "(docs/access.md)",
+            )
+
     def _make(self, named: NamedSecret) -> None:
         try:
             self.make(User(named.name, (named.secret,), UserType.SUPER))

@@ -65,6 +65,8 @@ class AccessParts:
         self.table.begin(settings, revives=not environment.tables_in_log)
         if plain.migrate_auth_from_v1_enabled:
             migrate(self.table, plain.home, plain.acl_plain_file)
+        if not plain.acl_enable:  # whose accounts get in
+            self.table.warn_if_nobody(settings)
         self.admin = AccessAdmin(self.table, settings, is_loopback=environment.config.is_loopback)
         cluster = environment.config.broker_cluster_name
         gate = AccessGate(self.table.directory, settings, cluster=cluster, clock=environment.clock)
