@@ -13,6 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
+from pyromq.cli.serve.securing import secured
+from pyromq.errors import ConfigError
 from tests.access.hidden import told_in, told_in_files
 from tests.cli.test_up_brokers import up
 
@@ -72,9 +74,25 @@ async def test_only_users_are_let_in_and_commands_find_their_keys(
     done = await asyncio.to_thread(CliRunner().invoke, cli, ["up", "--data", str(data), "--namesrv-port", "0"])
     assert done.exit_code == 78
     assert "start it with --secure again" in done.output
+    (data / "secure.json").unlink()
+    assert "admin" in json.loads((data / "store" / "pyromq" / "access.json").read_bytes())["users"] or flags
+    done = await asyncio.to_thread(CliRunner().invoke, cli, ["up", "--secure", "--data", str(data)])
+    assert (done.exit_code, "put it back from a backup" in " ".join(done.output.split())) == (78, True), done.output
+    assert not (data / "secure.json").exists()
 
 
 def test_it_is_one_or_the_other() -> None:
     done = CliRunner().invoke(cli, ["up", "--secure", "--insecure"])
     assert done.exit_code == 64
     assert "opposite of --secure" in done.output
+
+
+def test_users_of_another_making_are_no_lost_file(tmp_path: Path) -> None:
+    table = tmp_path / "store" / "pyromq" / "access.json"
+    table.parent.mkdir(parents=True)
+    table.write_text('{"users": {"bob": {}}}')
+    assert secured(tmp_path, (), 1_790_000_000_000).admin.access_key == "admin"
+    (tmp_path / "secure.json").unlink()
+    table.write_text('{"users": {"admin": {}}}')
+    with pytest.raises(ConfigError, match="put it back from a backup"):
+        secured(tmp_path, (), 1_790_000_000_000)

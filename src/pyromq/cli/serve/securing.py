@@ -83,6 +83,7 @@ def check_not_secured(folder: Path) -> None:
 
 def secured(folder: Path, hosts: tuple[str, ...], now_ms: int) -> SecuredFolder:
     """Return what the folder has, or make it: secrets of random words, an authority, a certificate for these hosts."""
+    _check_not_lost(folder)
     secrets = _secrets(folder / FILE)
     authority = Authority((folder / "tls").absolute())
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -108,6 +109,26 @@ def secured(folder: Path, hosts: tuple[str, ...], now_ms: int) -> SecuredFolder:
         "tls_client_key_path": str(file),
     }
     return SecuredFolder(folder, settings, Keys(ADMIN, secrets[ADMIN]), authority.certificate)
+
+
+def _check_not_lost(folder: Path) -> None:
+    """Raise ConfigError where servers know the administrator already, whose secret stood in a file that is gone."""
+    if (folder / FILE).exists():
+        return
+    having = [one for one in sorted(folder.rglob("access.json")) if _names_ours(one)]
+    if having:
+        raise ConfigError(
+            f"{folder / FILE} is gone, and servers here have users whose secrets it had "
+            f"({', '.join(map(str, having))}): put it back from a backup, or remove those files too, "
+            "with their .bak, to make all users anew"
+        )
+
+
+def _names_ours(table: Path) -> bool:
+    try:
+        return not {ADMIN, INNER}.isdisjoint(json.loads(table.read_bytes()).get("users", ()))
+    except (OSError, ValueError, AttributeError, TypeError):
+        return True  # its server will say what is wrong with it, once the secrets are there again
 
 
 def _secrets(file: Path) -> dict[str, str]:
