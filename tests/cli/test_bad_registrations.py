@@ -72,6 +72,15 @@ def test_an_export_has_what_the_others_have(stands: Standing, tmp_path: Path) ->
     assert list(json.loads(file.read_text())["topics"]) == ["orders"]
 
 
+def test_a_quota_is_set_on_the_others_and_who_did_not_get_it_is_said(stands: Standing) -> None:
+    done = stands.run("quota", "set", "topic:orders", "sendMessages=7", "--yes")
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, "bad-1, " in said, "did not get the quota of topic:orders" in said) == (1, True, True), said
+    assert "broker-a" in done.stdout
+    assert "bad-1" not in done.stdout
+    assert "sendMessages=7" in stands.shown("quota", "list", "-b", "broker-a")
+
+
 def test_a_cluster_with_bad_ones_alone_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with standing(tmp_path) as found:
         spoil(found, "nonsense")

@@ -14,6 +14,7 @@ from ..terminal.shell import Shell, changes, talks
 from ..terminal.tree import Fail, Tree, command
 
 if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
     from ...protocol.bodies.own import QuotaLine
 
 _whom = click.argument("whom", metavar="KIND:NAME")
@@ -46,7 +47,7 @@ def _owner(whom: str) -> tuple[str, str]:
 @one_broker
 @changes
 async def put(shell: Shell, whom: str, limits: tuple[str, ...], broker: str | None) -> None:
-    """Set the quota of KIND:NAME, in the place of the one that it has.
+    """Set the quota of KIND:NAME, in the place of the one that it has. Exit code 1: a broker did not get it.
 
     A second: sendBytes, sendMessages, readBytes, readMessages. Of users and addresses connections, topics, groups; of
     groups connections, subscriptions; of topics queues, timers, storedBytes; of groups and topics halfMessages. Of
@@ -54,16 +55,26 @@ async def put(shell: Shell, whom: str, limits: tuple[str, ...], broker: str | No
     """
     kind, name = _owner(whom)
     wanted = dict(map(_limit, limits))
-    places = await shell.masters(broker)
-    before = {place: _find(await admin.quotas.of_broker(shell.calls, place.address), kind, name) for place in places}
-    rows = [
-        {"broker": place.name, "of": whom, "was": _text(was.limits if was else {}), "limits": _text(wanted)}
-        for place, was in before.items()
-    ]
-    shell.about_to(f"set the quota of {whom}", rows)
-    for place in places:
+    before: dict[BrokerPlace, QuotaLine | None] = {}
+
+    async def read(place: BrokerPlace) -> None:
+        before[place] = _find(await admin.quotas.of_broker(shell.calls, place.address), kind, name)
+
+    async def write(place: BrokerPlace) -> None:
         await admin.quotas.put(shell.calls, place.address, kind, name, wanted)
-    shell.rows(rows)
+        done.append(place)
+
+    done: list[BrokerPlace] = []
+    away = await shell.each(await shell.masters(broker), read)
+    rows = {
+        place: {"broker": place.name, "of": whom, "was": _text(was.limits if was else {}), "limits": _text(wanted)}
+        for place, was in before.items()
+    }
+    shell.about_to(f"set the quota of {whom}", list(rows.values()))
+    away += await shell.each(list(before), write)
+    shell.rows([rows[place] for place in done])
+    if away:
+        raise Fail(f"{', '.join(away)} did not get the quota of {whom}: type the same again once they are there", NO)
 
 
 def _limit(text: str) -> tuple[str, int]:
