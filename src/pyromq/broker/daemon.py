@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from .. import logs
+from ..access.table import KEY
 from ..ambient import Clock
 from ..audit.opening import audit_log
 from ..audit.settings import AuditSettings
@@ -16,6 +17,7 @@ from ..machine.budget import Budget, budget_of_process
 from ..machine.core_dumps import forbid_core_dumps
 from ..machine.garbage import settled
 from ..machine.helper_threads import helper_threads
+from ..machine.open_keys import warn_of_open_keys
 from ..protocol.json import load_dialect
 from ..store.files.real_disk import RealDisk
 from ..store.log.thread_flusher import thread_flusher
@@ -61,6 +63,8 @@ async def run(
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     _warn_of_strangers(config)
+    keys = config.part(TransportSettings).key_files(config.tls_folder)
+    warn_of_open_keys(log, [config.store_path_root_dir / KEY, *keys])
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(BLOCKING_THREADS))
         check_not_inside(config.store_path_root_dir)

@@ -22,6 +22,7 @@ from ..coordination.store import Coordination, CoordinationUnreachable
 from ..machine.budget import Budget, budget_of_process
 from ..machine.core_dumps import forbid_core_dumps
 from ..machine.helper_threads import helper_threads
+from ..machine.open_keys import warn_of_open_keys
 from ..protocol.json import load_dialect
 from ..supervision import Loops
 from ..transport.address import is_loopback
@@ -192,6 +193,7 @@ async def run(
         log.warning("configuration", notice=notice)
     if not config.access.authentication_enabled:
         config.warn_of_strangers(log, (config.bind_address, config.port))
+    warn_of_open_keys(log, [config.users_path.with_suffix(".key"), *config.key_files(config.tls_folder)])
     loaded = with_certificate("controller", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms())
     async with AsyncExitStack() as stack:
         etcd = await stack.enter_async_context(EtcdCoordination(config.coordination.etcd(), clock))

@@ -22,6 +22,7 @@ from ..errors import ConfigError, PyroError
 from ..machine.budget import Budget, budget_of_process
 from ..machine.core_dumps import forbid_core_dumps
 from ..machine.helper_threads import helper_threads
+from ..machine.open_keys import warn_of_open_keys
 from ..metrics.exporting import Exporting, MetricsSource
 from ..metrics.families import LabelSets
 from ..metrics.limiting import Limiting
@@ -273,6 +274,7 @@ async def run(
         ports = [config.port, *([] if remoting == NO_PORT else [remoting])]
         config.warn_of_strangers(log, *((config.bind_address, port) for port in ports))
     budget_of_process(reserved=config.reserved_descriptors).log_shares()
+    warn_of_open_keys(log, config.key_files(config.tls_folder))
     config = with_certificate("proxy", loaded, config, config.tls_folder, [config.bind_address], clock.now_ms()).config
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(1))

@@ -22,6 +22,7 @@ from ..errors import ConfigError
 from ..machine.budget import Budget, budget_of_process
 from ..machine.core_dumps import forbid_core_dumps
 from ..machine.helper_threads import helper_threads
+from ..machine.open_keys import warn_of_open_keys
 from ..metrics.exporting import Exporting, MetricsSource
 from ..metrics.families import LabelSets
 from ..metrics.limiting import Limiting
@@ -228,6 +229,7 @@ async def run(
         others = config.administration.admin_listeners
         config.warn_of_strangers(log, (config.bind_address, config.listen_port), *others)
     hosts = (config.bind_address, *config.administration.admin_hosts)
+    warn_of_open_keys(log, [config.users_path.with_suffix(".key"), *config.key_files(config.tls_folder)])
     loaded = with_certificate("namesrv", loaded, config, config.tls_folder, hosts, clock.now_ms())
     async with AsyncExitStack() as stack:
         run_blocking = stack.enter_context(helper_threads(1))

@@ -25,6 +25,8 @@ _LEAST_HELD, _MOST_HELD = 32 << 20, 4 << 30
 _MOST_STRANGE = 64 << 20
 _ONE_PEER_SHARE = 8  # of that: the requests of one connection pause before they are most of it
 
+SELF_SIGNED = "self-signed.pem"  # key and certificate that a daemon makes for itself
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrangerSettings:
@@ -201,6 +203,10 @@ class TransportSettings:
         """Say at a start which of these listeners others reach, where nobody is asked who he is (`--insecure`)."""
         for host, port in listeners:
             warn_of_strangers(log, host, port, self.danger_of_strangers)
+
+    def key_files(self, own: Path) -> list[Path | None]:
+        """Return where keys of TLS are, also the one that a daemon makes for itself in the folder `own`."""
+        return [self.tls_server_key_path, self.tls_client_key_path, own / SELF_SIGNED]
 
     def server_tls(self) -> ServerTls | None:
         """Return the listener's TLS; None without a certificate. ConfigError if enforced, or one file is missing."""

@@ -15,9 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ... import logs
 from ...ambient import secret_word
 from ...errors import ConfigError
 from ...files import replace_file
+from ...machine.open_keys import warn_of_open_keys
 from ...model.foreign_text import shell_word
 from ...transport.certificates.authority import Authority, CertificateFor
 from ...transport.certificates.making import own_hosts
@@ -25,6 +27,8 @@ from ...transport.certificates.reading import read_certificate
 from ..terminal.profiles import Keys, Profile, load_profiles
 
 FILE, ADMIN, INNER, SERVER = "secure.json", "admin", "inner", "server"
+log = logs.get("pyromq.up")
+
 _DAYS, _CA_DAYS, _RENEW_DAYS = 397, 3650, 30
 
 GUIDE = """\
@@ -86,6 +90,7 @@ def secured(folder: Path, hosts: tuple[str, ...], now_ms: int) -> SecuredFolder:
     _check_not_lost(folder)
     secrets = _secrets(folder / FILE)
     authority = Authority((folder / "tls").absolute())
+    warn_of_open_keys(log, [folder / FILE, authority.folder / "ca.key"])
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     if not authority.exists:
         authority.found(now, _CA_DAYS)

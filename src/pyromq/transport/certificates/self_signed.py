@@ -23,7 +23,7 @@ from ... import logs
 from ...config import Loaded
 from ...errors import ConfigError
 from ...files import replace_file
-from ..settings import TransportSettings
+from ..settings import SELF_SIGNED, TransportSettings
 from ..tls import TlsMode
 from .authority import READABLE
 from .making import alternative_names, begun, common_name, key_as_pem, new_key, own_hosts, signed
@@ -32,7 +32,7 @@ log = logs.get("pyromq.transport")
 
 C = TypeVar("C")
 
-FILE, FOR_CLIENTS = "self-signed.pem", "self-signed.crt"
+FILE, FOR_CLIENTS = SELF_SIGNED, "self-signed.crt"
 VALID = timedelta(days=3650)
 _KEYS = {"proxy": "set tlsCertPath and tlsKeyPath"}  # by daemon, as its settings are documented
 _OWN = "set tls.server.certPath and tls.server.keyPath"
