@@ -19,6 +19,12 @@ from tests.cli.test_demo import is_running
 from tests.support import require
 
 
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short path: sockets of databases stand in it."""
+    return tmp_path_factory.mktemp("d")
+
+
 def run_demo(temporary: Path, *words: str) -> str:
     environment = {**os.environ, "TMPDIR": str(temporary), "COLUMNS": "200", "HOME": str(temporary / "home")}
     command = [sys.executable, "-m", "pyromq", "demo", "cdc", *words]
@@ -36,18 +42,18 @@ def check(printed: str, temporary: Path, kills: int, sinks: int) -> None:
     assert not any(is_running(int(one)) for one in processes)
 
 
-def test_a_database_reaches_its_sink_though_capture_and_redis_are_killed(tmp_path: Path) -> None:
+def test_a_database_reaches_its_sink_though_capture_and_redis_are_killed(temporary: Path) -> None:
     require_mariadb()
     require(shutil.which("redis-server") is not None, "Redis is not installed: apt-get install redis-server")
     words = ("--database", "mariadb", "--sink", "redis", "--kill", "capture", "--kill", "redis")
-    check(run_demo(tmp_path, *words), tmp_path, 2, 1)
+    check(run_demo(temporary, *words), temporary, 2, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mariadb", "postgresql"])
-def test_everything_is_killed_in_turn(tmp_path: Path, kind: str) -> None:
+def test_everything_is_killed_in_turn(temporary: Path, kind: str) -> None:
     (require_mariadb if kind == "mariadb" else require_postgres)()
-    check(run_demo(tmp_path, "--database", kind), tmp_path, 5, 2)
+    check(run_demo(temporary, "--database", kind), temporary, 5, 2)
 
 
 def test_what_is_missing_is_one_line_that_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +66,12 @@ def test_what_is_missing_is_one_line_that_says_what_to_install(tmp_path: Path, m
         with pytest.raises(PyroError, match=re.escape(f"apt-get install {package}")) as refused:
             databases.choose_database(kind, tmp_path)
         assert "\n" not in str(refused.value)
+
+
+def test_a_folder_whose_path_is_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
+    require_mariadb()
+    place = tmp_path / ("long" * 20)
+    place.mkdir()
+    with pytest.raises(PyroError, match="set TMPDIR to a short one"):
+        databases.choose_database("mariadb", place)
+    assert list(place.iterdir()) == []

@@ -23,6 +23,8 @@ _MISSING = {
     "mariadb": "MariaDB is not installed. On Debian: apt-get install mariadb-server",
     "postgresql": "PostgreSQL is not installed. On Debian: apt-get install postgresql",
 }
+_MOST_SOCKET_PATH = 107  # bytes, of Linux
+_LONGEST_SOCKET = len("/.s.PGSQL.65535")
 
 
 def find_program(name: str, *places: str) -> str:
@@ -166,6 +168,8 @@ def choose_database(kind: str, folder: Path) -> Database:
     if not there[chosen]:
         raise PyroError(_MISSING[chosen])
     place = folder / "database"
+    if len(os.fsencode(place)) + _LONGEST_SOCKET > _MOST_SOCKET_PATH:
+        raise PyroError(f"{folder} is too long a path for the sockets of databases: set TMPDIR to a short one, as /tmp")
     place.mkdir()
     return MariaDb(place, free_port()) if chosen == "mariadb" else Postgres(place, free_port())
 
