@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pyromq.broker.replication import members as members_of_the_name
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.transport.dispatch import Reply
 from tests.broker.replication.fake_broker import a_broker_that
@@ -15,6 +16,13 @@ from tests.broker.running import Running, running_broker, turns_until
 REGISTERED = {"QUERY_DATA_VERSION": Reply(fields={"changed": "false"}), "REGISTER_BROKER": Reply()}
 JAVAS = Reply(body=b'{"offsetTable":{"T@G":{0:2,1:1,2:77,9:5},"Gone@G":{0:4}}}')
 OURS = Reply(body=b'{"offsets":{"T@G":{"0":2,"1":1,"2":77,"9":5},"Gone@G":{"0":4}}}')
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start asks once, and nobody again whose answer was late: a busy machine makes it wait here."""
+    monkeypatch.setattr(members_of_the_name, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(members_of_the_name, "ANOTHER_S", 60.0)
 
 
 def members(**addresses: str) -> Reply:
