@@ -40,6 +40,15 @@ class Units(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
+    def schedule(self) -> None:
+        """Hand out tests. A worker that came for one that ended, and got a single test, waits for another before
+        he begins: he is told that there is none."""
+        super().schedule()
+        if self.collection and not self.workqueue:
+            for node in self.nodes:
+                if not node.shutting_down:
+                    node.shutdown()
+
     def remove_node(self, node: WorkerController) -> str | None:
         """Return the test at which a worker ended, if any, and leave what it had not come to for the others.
 
