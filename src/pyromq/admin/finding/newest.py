@@ -17,6 +17,7 @@ from .. import messages, offsets, topics
 from ..calls import Calls
 from ..cluster import BrokerPlace
 from ..search import Found, Window
+from ..topics import QueueRange
 
 FAULTS = (Error, CallFailed, Malformed, RequestRefused)
 MOST_READS = 400  # of one page: a queue of which little is left must not keep it for ever
@@ -25,37 +26,23 @@ _LEAST_READ = 4  # messages of a queue at once
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRest:
-    """What is not shown yet of a queue: from offset `first` up to `end`, which is not among it."""
-
-    place: BrokerPlace
-    queue_id: int
-    first: int
-    end: int
-
-    @property
-    def count(self) -> int:
-        return max(0, self.end - self.first)
-
-
-@dataclass(frozen=True, slots=True)
 class NewestPage:
     """`rest`: where the next page begins. `examined`: messages that were read for this one. `faults`: by broker."""
 
     found: list[Found]
-    rest: list[QueueRest]
+    rest: list[QueueRange]
     examined: int
     faults: dict[str, str]
 
 
 async def ranges(
     calls: Calls, places: Sequence[BrokerPlace], topic: str, wanted: Window
-) -> tuple[list[QueueRest], dict[str, str]]:
+) -> tuple[list[QueueRange], dict[str, str]]:
     """Return what each queue has within the window, and by broker why one did not answer."""
     answers = await asyncio.gather(
         *(_of_broker(calls, place, topic, wanted) for place in places), return_exceptions=True
     )
-    found, faults = list[QueueRest](), dict[str, str]()
+    found, faults = list[QueueRange](), dict[str, str]()
     for place, answer in zip(places, answers, strict=True):
         if isinstance(answer, FAULTS):
             faults[place.name] = str(answer)
@@ -66,17 +53,17 @@ async def ranges(
     return found, faults
 
 
-async def _of_broker(calls: Calls, place: BrokerPlace, topic: str, wanted: Window) -> list[QueueRest]:
+async def _of_broker(calls: Calls, place: BrokerPlace, topic: str, wanted: Window) -> list[QueueRange]:
     limit = asyncio.Semaphore(AT_ONCE)
 
-    async def narrowed(queue: topics.QueueRange) -> QueueRest:
+    async def narrowed(queue: QueueRange) -> QueueRange:
         at, first, end = (calls, place.address, topic, queue.queue_id), queue.first, queue.end
         async with limit:
             if wanted.begin_ms and first < end:
                 first = max(first, await offsets.at_time(*at, wanted.begin_ms))
             if wanted.end_ms is not None and first < end:  # one more: some brokers name the last before the time
                 end = min(end, await offsets.at_time(*at, wanted.end_ms) + 1)
-        return QueueRest(place, queue.queue_id, first, max(first, end))
+        return QueueRange(place, queue.queue_id, first, max(first, end))
 
     known = await topics.queues(calls, [place], topic)
     return list(
@@ -84,7 +71,7 @@ async def _of_broker(calls: Calls, place: BrokerPlace, topic: str, wanted: Windo
     )
 
 
-async def page(calls: Calls, topic: str, rest: Sequence[QueueRest], wanted: Window, most: int) -> NewestPage:
+async def page(calls: Calls, topic: str, rest: Sequence[QueueRange], wanted: Window, most: int) -> NewestPage:
     """Return the newest messages of what is left. A broker that fails keeps its positions for the next page."""
     reading = _Reading(calls, topic, wanted, _share(most, sum(1 for one in rest if one.count)))
     tails = [_Tail(one.place, one.queue_id, one.first, one.end) for one in rest]
@@ -98,7 +85,7 @@ async def page(calls: Calls, topic: str, rest: Sequence[QueueRest], wanted: Wind
         found.append(Found(newest.place, newest.waiting.pop()))
         if not newest.waiting:
             await reading.fill(newest)
-    left = [QueueRest(tail.place, tail.queue_id, tail.first, tail.position) for tail in tails]
+    left = [QueueRange(tail.place, tail.queue_id, tail.first, tail.position) for tail in tails]
     return NewestPage(found, left, reading.examined, reading.faults)
 
 

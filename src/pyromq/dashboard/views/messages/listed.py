@@ -14,6 +14,7 @@ from ....admin import search
 from ....admin.cluster import BrokerPlace
 from ....admin.finding import bodies, keyed, newest
 from ....admin.search import Found, Window
+from ....admin.topics import QueueRange
 from ....model.message import Property
 from ...acting.visitor import Visitor
 from ...watch.figures import Unknown
@@ -131,13 +132,13 @@ async def _by_time(
 
 def _gone_on(
     cluster: ClusterWatch, row: TopicRow, positions: dict[tuple[str, int], tuple[int, int]]
-) -> tuple[list[newest.QueueRest], dict[str, str]]:
+) -> tuple[list[QueueRange], dict[str, str]]:
     """Return what the page before has left, also of brokers that are away now. One that was away then has no position
     here: its newest messages would come too late."""
     masters = [one for one in cluster.snapshot.masters if one.name in row.brokers]
     by_name = {one.name: BrokerPlace(one.cluster, one.name, one.id, one.address) for one in masters}
     rest = [
-        newest.QueueRest(by_name[broker], queue, first, end)
+        QueueRange(by_name[broker], queue, first, end)
         for (broker, queue), (first, end) in positions.items()
         if broker in by_name
     ]

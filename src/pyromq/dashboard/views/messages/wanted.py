@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ....admin.finding.newest import QueueRest
 from ....admin.search import Window
+from ....admin.topics import QueueRange
 from ....model.times import parse_time
 
 SHOWN_MESSAGES, MOST_MESSAGES = 50, 200
@@ -65,7 +65,7 @@ def _time(name: str, text: str, now_ms: int) -> int | None:
         raise msgspec.ValidationError(f"{name}: {text!r} is no time: {_CURE}") from None
 
 
-def cursor_text(topic: str, window: Window, rest: Sequence[QueueRest]) -> str:
+def cursor_text(topic: str, window: Window, rest: Sequence[QueueRange]) -> str:
     """Return where the next page begins; empty if nothing is left."""
     if not any(one.count for one in rest):
         return ""
